@@ -1,0 +1,162 @@
+"""The one error tree: every failure a user can meet, each with a code, an exit code and a next step.
+
+Exit codes of the command line (documented in docs/exit-codes.md):
+0 done under the policy; 1 the policy is violated; 2 bad usage or input; 3 toolchain or device failure;
+4 unknown or inconclusive where an answer was required; 125 untestable (for ``git bisect run``).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HybridccError(Exception):
+    """What went wrong, where, and the next step.
+
+    ``code`` is a stable upper-case word that documentation and JSON use; ``exit_code`` is what the
+    command line returns.
+    """
+
+    code: ClassVar[str] = "INTERNAL"
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, what: str, *, where: str = "", next_step: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.next_step = next_step
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head}\n  next: {self.next_step}" if self.next_step else head
+
+
+class InputError(HybridccError):
+    """Something the user gave cannot be used."""
+
+    code = "BAD_INPUT"
+    exit_code = 2
+
+
+class ToolchainError(HybridccError):
+    """A compiler, assembler or library is missing or failed."""
+
+    code = "TOOLCHAIN"
+    exit_code = 3
+
+
+class DeviceError(HybridccError):
+    """The GPU is missing, or it failed."""
+
+    code = "DEVICE"
+    exit_code = 3
+
+
+class PolicyError(HybridccError):
+    """What was required (a proof, a speed-up) was not reached."""
+
+    code = "POLICY"
+    exit_code = 1
+
+
+class PtxSyntaxError(InputError):
+    """PTX text that does not parse; ``diagnostics`` holds every one found, in order of position."""
+
+    code = "PTX_SYNTAX"
+
+    def __init__(self, diagnostics: tuple[object, ...]) -> None:
+        self.diagnostics = diagnostics
+        super().__init__(
+            "\n".join(str(d) for d in diagnostics), next_step="mend the PTX at the position shown"
+        )
+
+
+class UnknownArchitecture(InputError):
+    code = "UNKNOWN_ARCH"
+
+
+class SignatureError(InputError):
+    """The kernel does not compile for the signature given."""
+
+    code = "SIGNATURE"
+
+
+class UnsupportedOption(InputError):
+    """A keyword or flag that is known, and refused by name."""
+
+    code = "UNSUPPORTED_OPTION"
+
+
+class MissingExtra(InputError):
+    """An optional dependency is not installed; ``next_step`` holds the command that brings it."""
+
+    code = "MISSING_EXTRA"
+
+
+class ModelError(InputError):
+    """A model directory, endpoint or recording that cannot be used."""
+
+    code = "MODEL"
+
+
+class RecordingMismatch(ModelError):
+    """A recording holds no answer to the prompt that was asked."""
+
+    code = "RECORDING_MISMATCH"
+
+
+class OutputError(InputError):
+    """A place that cannot be written."""
+
+    code = "OUTPUT"
+
+
+class NoDevice(DeviceError):
+    code = "NO_DEVICE"
+
+
+class AssemblyError(ToolchainError):
+    """The assembler refused PTX; ``log`` is its own text."""
+
+    code = "ASSEMBLY"
+
+    def __init__(self, what: str, *, log: str = "", where: str = "", next_step: str = "") -> None:
+        self.log = log
+        super().__init__(what, where=where, next_step=next_step)
+
+
+class SpliceRefused(HybridccError):
+    """A rewrite that must not be spliced; ``reason`` is the refusal code (see passes/splice.py)."""
+
+    code = "SPLICE_REFUSED"
+    exit_code = 2
+
+    def __init__(self, reason: str, what: str, *, where: str = "", next_step: str = "") -> None:
+        self.reason = reason
+        super().__init__(what, where=where, next_step=next_step)
+
+
+class ExecutionError(HybridccError):
+    """A kernel did something undefined on the executor.
+
+    ``reason`` is a stable code (OUT_OF_BOUNDS, MISALIGNED, UNWRITTEN_REGISTER, UNINITIALISED_MEMORY,
+    BARRIER_DEADLOCK, STEP_LIMIT, DATA_RACE, UNSUPPORTED); thread and block are (x, y, z).
+    """
+
+    code = "EXECUTION"
+    exit_code = 1
+
+    def __init__(
+        self,
+        reason: str,
+        what: str,
+        *,
+        thread: tuple[int, int, int] | None = None,
+        block: tuple[int, int, int] | None = None,
+        where: str = "",
+        next_step: str = "",
+    ) -> None:
+        self.reason = reason
+        self.thread = thread
+        self.block = block
+        super().__init__(what, where=where, next_step=next_step)

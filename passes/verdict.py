@@ -1,0 +1,50 @@
+"""What checking established about a candidate, strongest first. Only what was established is ever said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """Equal for every input under the kernel's facts. ``aside`` lists weaker senses ("NaN payloads", "contraction")."""
+
+    certificate: str
+    aside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """Bit-equal on ``inputs`` launches, of which ``exercised`` executed every rewritten block."""
+
+    inputs: int
+    exercised: int
+    families: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TestedWithin:
+    """Equal within ``ulp`` units in the last place on ``inputs`` launches (opt-in)."""
+
+    inputs: int
+    exercised: int
+    ulp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """The two differ: ``counterexample`` describes the launch, the first differing element and both values."""
+
+    counterexample: str
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing was established, and why."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Proved | Tested | TestedWithin | Refuted | Unknown
