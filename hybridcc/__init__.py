@@ -1,0 +1,46 @@
+"""hybridcc: a language model proposes faster PTX, checks decide, the fastest verified cubin runs.
+
+The names below are loaded at first use, so that ``import hybridcc`` costs nothing:
+
+``jit``      drop-in for ``numba.cuda.jit`` (runtime/dispatcher.py)
+``build``    kernels to a folder of checked cubins (building.py)
+``load``     a built folder back as data (runtime/bundle.py)
+``execute``  run PTX on the CPU with NumPy arrays as memory (passes/execute)
+``test``     compare two PTX texts bit for bit on generated inputs (passes/verify/testing.py)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hybridcc.building import build as build
+    from hybridcc.passes.execute import execute as execute
+    from hybridcc.passes.verify.testing import test as test
+    from hybridcc.runtime.bundle import load as load
+    from hybridcc.runtime.dispatcher import jit as jit
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "jit": "hybridcc.runtime.dispatcher",
+    "build": "hybridcc.building",
+    "load": "hybridcc.runtime.bundle",
+    "execute": "hybridcc.passes.execute",
+    "test": "hybridcc.passes.verify.testing",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hybridcc' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
