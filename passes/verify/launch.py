@@ -111,7 +111,7 @@ def describe(launch: Launch) -> str:
     head = f"grid {_triple(launch.grid)}, block {_triple(launch.block)}, arguments ({', '.join(parts)})"
     tail = f", {launch.note}" if launch.note else ""
     seed = "" if launch.seed is None else f", seed {launch.seed}"
-    return f"{head}, values {launch.family}{tail}{seed}"
+    return f"{head}, family {launch.family}{tail}{seed}"
 
 
 def _triple(shape: Shape) -> str:

@@ -59,9 +59,7 @@ def _nans(dtype: np.dtype, size: int, rng: np.random.Generator) -> np.ndarray:
     unsigned = np.dtype(f"u{dtype.itemsize}")
     payload = rng.integers(1, 1 << int(info.nmant), size).astype(unsigned)
     exponent = unsigned.type(np.array(np.inf, dtype).view(unsigned))
-    sign = (rng.integers(0, 2, size).astype(unsigned) << unsigned.type(8 * dtype.itemsize - 1)).astype(
-        unsigned
-    )
+    sign = (rng.integers(0, 2, size).astype(unsigned) << unsigned.type(8 * dtype.itemsize - 1)).astype(unsigned)
     return (payload | exponent | sign).astype(unsigned).view(dtype)
 
 

@@ -1,0 +1,75 @@
+"""From source-level values to one value per PTX parameter, as the kernel's argument fields say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hybridcc.errors import InputError
+from hybridcc.passes.kernel import Argument, ArrayType, Field, ScalarType
+
+PTX_NUMPY = {
+    ".u8": "u1", ".s8": "i1", ".b8": "u1", ".u16": "u2", ".s16": "i2", ".b16": "u2", ".f16": "f2",
+    ".u32": "u4", ".s32": "i4", ".b32": "u4", ".f32": "f4", ".u64": "u8", ".s64": "i8", ".b64": "u8", ".f64": "f8",
+}  # fmt: skip
+"""NumPy dtype of a PTX parameter type."""
+
+
+def flatten(
+    arguments: Sequence[Argument],
+    values: Sequence[object],
+    pointer: Callable[[np.ndarray], object] = lambda array: array,
+) -> list[object]:
+    """One value per PTX parameter. ``pointer`` gives what stands for an array's address: the array itself on the
+    executor, a device address at a launch.
+
+    Raises InputError when the number or the types of the values do not fit.
+    """
+    if len(values) != len(arguments):
+        raise InputError(
+            f"the kernel takes {len(arguments)} arguments, {len(values)} were given",
+            next_step="give one value per argument, in order",
+        )
+    flat: list[object] = []
+    for argument, value in zip(arguments, values, strict=True):
+        check(argument, value)
+        flat += [_parameter(field, value, pointer) for field in argument.fields]
+    return flat
+
+
+def check(argument: Argument, value: object) -> None:
+    """Raises InputError when a value cannot stand for an argument."""
+    match argument.type:
+        case ArrayType(dtype=dtype, ndim=ndim, layout=layout):
+            wanted = f"{dtype} array of {ndim} dimension{'s' if ndim != 1 else ''}"
+            if not isinstance(value, np.ndarray):
+                raise InputError(f"argument {argument.name} wants a {wanted}, not {type(value).__name__}")
+            if value.dtype != np.dtype(dtype) or value.ndim != ndim:
+                raise InputError(f"argument {argument.name} wants a {wanted}, not {value.dtype} of {value.ndim}")
+            if (layout == "C" and not value.flags.c_contiguous) or (layout == "F" and not value.flags.f_contiguous):
+                raise InputError(f"argument {argument.name} wants a {layout}-contiguous array")
+        case ScalarType(dtype):
+            if isinstance(value, np.ndarray) or not np.isscalar(value):
+                raise InputError(f"argument {argument.name} wants a {dtype}, not {type(value).__name__}")
+
+
+def _parameter(field: Field, value: object, pointer: Callable[[np.ndarray], object]) -> object:
+    number = np.dtype(PTX_NUMPY[field.ptx_type]).type
+    if not isinstance(value, np.ndarray):
+        return np.asarray(value).astype(PTX_NUMPY[field.ptx_type])[()]
+    match field.role:
+        case "data":
+            return pointer(value)
+        case "nitems":
+            return number(value.size)
+        case "itemsize":
+            return number(value.itemsize)
+        case "shape":
+            return number(value.shape[field.axis])
+        case "stride":
+            return np.int64(value.strides[field.axis]).astype(number)
+        case "meminfo" | "parent" | "offset":
+            return number(0)
+        case role:
+            raise InputError(f"unknown parameter role {role!r}")

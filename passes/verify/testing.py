@@ -1,0 +1,181 @@
+"""Baseline against candidate on the executor, bit for bit over all memory, launch by launch.
+
+What a launch can show: a difference, or a fault of the candidate where the baseline has none, refutes the
+candidate. A launch on which the baseline itself faults (sizes outside the kernel's own contract) says nothing: it
+is skipped and counted, and so is one on which the baseline differs from itself. A launch that does not execute
+every rewritten block is run, and is no evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from hybridcc.errors import ExecutionError
+from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.verdict import Refuted, Tested, Unknown, Verdict
+from hybridcc.passes.verify.difference import first_difference
+from hybridcc.passes.verify.launch import Launch, describe
+from hybridcc.passes.verify.once import Execute, Outcome, default_execute, run
+from hybridcc.passes.verify.source import launches_for
+
+MOST_LAUNCHES = 96
+SELF_CHECKS = 3
+"""On the first so many launches, and on every one that seems to refute, the baseline must agree with itself under
+another order of warps."""
+
+Origin: TypeAlias = Literal["types", "example", "given"]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """A verdict with what it rests on.
+
+    ``launches`` were run on both sides; ``skipped`` counts those on which the baseline itself faulted, by reason;
+    ``families`` holds (family, launches, of which exercised); ``origin`` says where the launches came from.
+    """
+
+    verdict: Verdict
+    launches: int
+    skipped: tuple[tuple[str, int], ...]
+    families: tuple[tuple[str, int, int], ...]
+    origin: Origin
+    plans: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    counterexample: Launch | None = None
+    """The launch that refuted, with its values as they were before it."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    launches: int = 0
+    exercised: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    families: Counter[str] = field(default_factory=Counter)
+    hits: Counter[str] = field(default_factory=Counter)
+    notes: set[str] = field(default_factory=set)
+
+
+def test(kernel: Kernel, candidate: str, launches: Iterable[Launch] | None = None, **options: object) -> Verdict:  # noqa: PT028
+    """The verdict alone; ``examine`` takes the same arguments and says what it rests on."""
+    return examine(kernel, candidate, launches, **options).verdict  # type: ignore[arg-type]
+
+
+test.__test__ = False  # type: ignore[attr-defined]  # pytest collects by name
+
+
+def examine(
+    kernel: Kernel,
+    candidate: str,
+    launches: Iterable[Launch] | None = None,
+    *,
+    rewritten: Sequence[str] = (),
+    examples: Sequence[Launch] = (),
+    seed: int = 0,
+    most: int = MOST_LAUNCHES,
+    execute: Execute | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Examination:
+    """Compare ``candidate`` (PTX text) with the kernel's own PTX.
+
+    ``launches`` are used as they stand; without them they are made from ``examples``, else from the kernel's types.
+    ``rewritten`` names the blocks of the candidate that must run for a launch to count; ``progress`` is called with
+    (launches done, most). Deterministic for a seed. Raises nothing for what kernels do: faults are outcomes.
+    """
+    execute = execute or default_execute()
+    if launches is not None:
+        origin: Origin = "given"
+        plans: tuple[str, ...] = ()
+    else:
+        origin = "example" if examples else "types"
+        source = launches_for(kernel, examples, seed=seed, execute=execute)
+        launches, plans = source.launches, source.plans
+    tally = _Tally()
+    verdict: Verdict | None = None
+    launch: Launch | None = None
+    for number, launch in enumerate(_at_most(launches, most)):
+        verdict = _compare(kernel, candidate, launch, rewritten, tally, execute)
+        if progress:
+            progress(number + 1, most)
+        if verdict is not None:
+            break
+    return Examination(
+        verdict or _conclusion(tally),
+        tally.launches,
+        tuple(sorted(tally.skipped.items())),
+        tuple((f, n, tally.hits[f]) for f, n in sorted(tally.families.items())),
+        origin,
+        plans,
+        tuple(sorted(tally.notes)),
+        launch if isinstance(verdict, Refuted) else None,
+    )
+
+
+def _at_most(launches: Iterable[Launch], most: int) -> Iterator[Launch]:
+    for number, launch in enumerate(launches):
+        if number == most:
+            return
+        yield launch
+
+
+def _compare(
+    kernel: Kernel, candidate: str, launch: Launch, rewritten: Sequence[str], tally: _Tally, execute: Execute
+) -> Verdict | None:
+    """A verdict that ends the comparison, or None after counting the launch."""
+    baseline = run(kernel, kernel.ptx, launch, execute)
+    if baseline.fault:
+        if baseline.fault.reason == "UNSUPPORTED":
+            return Unknown(f"the executor cannot run the baseline: {baseline.fault.what}")
+        tally.skipped[baseline.fault.reason] += 1
+        return None
+    outcome = run(kernel, candidate, launch, execute)
+    verdict = _judge(kernel, launch, baseline, outcome)
+    if (verdict is not None or tally.launches < SELF_CHECKS) and not _repeats(kernel, launch, baseline, execute):
+        tally.skipped["NOT_DETERMINISTIC"] += 1
+        return None
+    if verdict is not None:
+        return verdict
+    tally.launches += 1
+    tally.families[launch.family] += 1
+    tally.notes.update(baseline.notes, outcome.notes)
+    if outcome.executed(rewritten):
+        tally.exercised += 1
+        tally.hits[launch.family] += 1
+    return None
+
+
+def _repeats(kernel: Kernel, launch: Launch, baseline: Outcome, execute: Execute) -> bool:
+    """Whether the baseline leaves the same memory under another order of warps."""
+    again = run(kernel, kernel.ptx, launch, execute, schedule="reversed")
+    return again.fault is None and again.memory == baseline.memory
+
+
+def _judge(kernel: Kernel, launch: Launch, baseline: Outcome, outcome: Outcome) -> Verdict | None:
+    if outcome.fault:
+        if outcome.fault.reason == "UNSUPPORTED":
+            return Unknown(f"the executor cannot run the candidate: {outcome.fault.what}")
+        return Refuted(f"{_fault(outcome.fault)}; the baseline has no fault on {describe(launch)}", launch.family)
+    if outcome.memory != baseline.memory:
+        place = first_difference(kernel, launch, baseline.memory, outcome.memory)
+        return Refuted(f"{place} on {describe(launch)}", launch.family)
+    return None
+
+
+def _fault(error: ExecutionError) -> str:
+    where = f" in thread {error.thread} of block {error.block}" if error.thread is not None else ""
+    place = f" at {error.where}" if error.where else ""
+    return f"the candidate faults with {error.reason}{where}{place} ({error.what})"
+
+
+def _conclusion(tally: _Tally) -> Verdict:
+    if tally.launches == 0:
+        faults = ", ".join(f"{reason} {count}x" for reason, count in sorted(tally.skipped.items())) or "none made"
+        return Unknown(
+            f"no launch could be compared; the baseline cannot be relied on ({faults}): give example arguments"
+        )
+    if tally.exercised == 0:
+        return Unknown("not exercised: no launch executed every rewritten block")
+    families = tuple(sorted(f for f, hits in tally.hits.items() if hits))
+    return Tested(tally.launches, tally.exercised, families)
