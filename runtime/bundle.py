@@ -1,0 +1,124 @@
+"""A bundle: everything about one kernel in one folder, with the evidence for what is in it.
+
+manifest.json            what was built, checked and selected, and why; hashes of every file
+baseline.sm_80.ptx       the untouched compilation, and its cubin
+baseline.sm_80.cubin
+region0-1.sm_80.ptx      a candidate, and its variant
+region0-1.sm_80.cubin
+selected.sm_80.cubin     the bytes that ship: loadable by the CUDA driver with no hybridcc
+prompts.jsonl            every prompt with its answers
+log.json                 when, where and how long: the only file that differs between two equal builds
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hybridcc.errors import InputError
+from hybridcc.runtime.folder import replace_folder
+
+SCHEMA_VERSION = 1
+MANIFEST = "manifest.json"
+LOG = "log.json"
+
+
+def sha256(data: bytes | str) -> str:
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def to_json(data: object) -> bytes:
+    """Stable bytes: keys in order, no spaces at line ends, one line end at the end."""
+    return (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A folder read back. ``manifest`` is as docs/manifest.md describes it."""
+
+    folder: Path
+    manifest: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.manifest["kernel"]["name"]
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        return tuple(entry["arch"] for entry in self.manifest["architectures"])
+
+    def entry(self, arch: str) -> Mapping[str, Any]:
+        for entry in self.manifest["architectures"]:
+            if entry["arch"] == arch:
+                return entry
+        raise InputError(
+            f"holds no {arch} (it holds {', '.join(self.architectures)})",
+            where=str(self.folder),
+            next_step=f"build again with --arch {arch}",
+        )
+
+    def cubin(self, arch: str, variant: str = "selected") -> bytes:
+        """The machine code of ``selected``, ``baseline`` or a candidate. Raises InputError if it was altered."""
+        return self.read(f"{variant}.{arch}.cubin")
+
+    def ptx(self, arch: str, variant: str = "baseline") -> str:
+        return self.read(f"{variant}.{arch}.ptx").decode()
+
+    def read(self, name: str) -> bytes:
+        expected = self.manifest["files"].get(name)
+        if expected is None:
+            raise InputError(
+                f"holds no {name}", where=str(self.folder), next_step="see manifest.json for what it holds"
+            )
+        try:
+            data = (self.folder / name).read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=str(self.folder / name)) from None
+        if sha256(data) != expected:
+            raise InputError(
+                "is not the file that was built: its hash differs from the manifest's",
+                where=str(self.folder / name),
+                next_step="build again",
+            )
+        return data
+
+
+def write(
+    folder: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], log: Mapping[str, Any] | None = None
+) -> Bundle:
+    """Put the bundle in place at once. Equal arguments (but for ``log``) give equal bytes. Raises OutputError."""
+    whole = {
+        **manifest,
+        "schema_version": SCHEMA_VERSION,
+        "files": {name: sha256(data) for name, data in sorted(files.items())},
+    }
+    content = {**files, MANIFEST: to_json(whole)}
+    if log is not None:
+        content[LOG] = to_json(log)
+    replace_folder(folder, content)
+    return Bundle(folder, whole)
+
+
+def load(folder: str | Path) -> Bundle:
+    """Read a bundle back. Raises InputError for a folder that holds none, or one of another schema."""
+    path = Path(folder)
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+    except (OSError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"holds no readable {MANIFEST} ({error})",
+            where=str(path),
+            next_step="name a folder that hybridcc build wrote",
+        ) from None
+    version = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"has schema version {version}, this hybridcc reads {SCHEMA_VERSION}",
+            where=str(path),
+            next_step="build again with this version",
+        )
+    return Bundle(path, manifest)
