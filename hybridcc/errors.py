@@ -66,9 +66,7 @@ class PtxSyntaxError(InputError):
 
     def __init__(self, diagnostics: tuple[object, ...]) -> None:
         self.diagnostics = diagnostics
-        super().__init__(
-            "\n".join(str(d) for d in diagnostics), next_step="mend the PTX at the position shown"
-        )
+        super().__init__("\n".join(str(d) for d in diagnostics), next_step="mend the PTX at the position shown")
 
 
 class UnknownArchitecture(InputError):

@@ -15,8 +15,7 @@ from hybridcc.cli.guard import guarded
 
 app = typer.Typer(
     name="hybridcc",
-    help="Make GPU kernels faster: a language model proposes PTX, checks decide, "
-    "the fastest verified cubin runs.",
+    help="Make GPU kernels faster: a language model proposes PTX, checks decide, the fastest verified cubin runs.",
     epilog="Exit codes: 0 done, 1 policy violated, 2 bad usage or input, 3 toolchain or device failure, "
     "4 unknown or inconclusive where an answer was required, 125 untestable (git bisect), 130 interrupted.",
     add_completion=False,

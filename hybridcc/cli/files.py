@@ -23,9 +23,7 @@ def read_text(path: str) -> tuple[str, str]:
             f"not a text file (byte {error.start} is not UTF-8)", where=path, next_step="give PTX text"
         ) from None
     except OSError as error:
-        raise InputError(
-            f"cannot be read: {error.strerror}", where=path, next_step="check its permissions"
-        ) from None
+        raise InputError(f"cannot be read: {error.strerror}", where=path, next_step="check its permissions") from None
 
 
 def write_text(path: str, text: str) -> None:

@@ -12,9 +12,7 @@ from hybridcc.cli.files import read_text, write_text
 def fmt(
     file: Annotated[str, typer.Argument(help="PTX file; - is stdin.")] = "-",
     out: Annotated[str, typer.Option("-o", "--out", help="Where to write; - is stdout.")] = "-",
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 if the text would change.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if the text would change.")] = False,
 ) -> None:
     """Print a PTX module in the one layout of hybridcc's printer."""
     text, name = read_text(file)

@@ -206,9 +206,7 @@ class Context:
             return self.same(x.arguments[0], y.arguments[0])
         if x.kind == y.kind == "predicate" and self._same_arguments(x.arguments, y.arguments):
             return True
-        return self.holds(negation(conjunction(x, negation(y)))) and self.holds(
-            negation(conjunction(y, negation(x)))
-        )
+        return self.holds(negation(conjunction(x, negation(y)))) and self.holds(negation(conjunction(y, negation(x))))
 
 
 _INTERPRETED: Final = frozenset(
@@ -234,4 +232,3 @@ def _cofactor(p: Polynomial, u: Atom) -> Polynomial:
         if monomial.count(u) == 1
     }
     return from_monomials(p.width, parts)
-

@@ -1,0 +1,41 @@
+"""A stage that may fail without stopping the build: its failure is recorded, never lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from hybridcc.errors import ExecutionError, HybridccError, SpliceRefused
+from hybridcc.records import Failure
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+DEBUG_VARIABLE = "HYBRIDCC_DEBUG"
+
+
+def attempt(stage: str, failures: list[Failure], action: Callable[[], T], otherwise: U) -> T | U:
+    """The action's result; on a failure, ``otherwise`` and one entry more in ``failures``.
+
+    A fault of hybridcc itself is recorded as INTERNAL, because the baseline must be built all the same;
+    ``HYBRIDCC_DEBUG=1`` lets its traceback through.
+    """
+    try:
+        return action()
+    except HybridccError as error:
+        failures.append(Failure(stage, code_of(error), str(error)))
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
+            raise
+        failures.append(Failure(stage, "INTERNAL", f"{type(error).__name__}: {error}; {DEBUG_VARIABLE}=1 shows where"))
+    return otherwise
+
+
+def code_of(error: HybridccError) -> str:
+    """The stable word for a failure: a refusal's or a fault's own reason where it has one."""
+    match error:
+        case SpliceRefused(reason=reason) | ExecutionError(reason=reason):
+            return reason
+        case _:
+            return error.code

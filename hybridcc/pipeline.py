@@ -1,0 +1,262 @@
+"""The way of the data, as code: frontends hand over kernels, and this list makes a record of each.
+
+    profile -> regions -> rewrite -> splice -> verify -> assemble -> race -> select
+
+Whatever fails between profile and selection is recorded with its code; the baseline is built all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from hybridcc.attempt import attempt
+from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.verify.launch import Launch
+from hybridcc.passes.verify.memo import normal_text
+from hybridcc.passes.verify.testing import MOST_LAUNCHES, Examination, examine
+from hybridcc.records import (
+    PENDING,
+    Accept,
+    ArchitectureRecord,
+    CandidateRecord,
+    Exchange,
+    Failure,
+    Fate,
+    KernelRecord,
+    Machine,
+    RegionRecord,
+    Select,
+    Speed,
+)
+from hybridcc.selection import select
+
+if TYPE_CHECKING:
+    from hybridcc.passes.regions import Region
+    from hybridcc.passes.rewrite import Rewriter
+    from hybridcc.runtime.sass import SassFunction
+
+AssemblerName: TypeAlias = Literal["nvjitlink", "ptxas"]
+Progress: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``rewriter`` is how the rewriter was asked for; ``answers`` how many are asked per region, of at most
+    ``regions`` regions; ``launches`` bounds each test."""
+
+    accept: Accept = "proved"
+    select: Select = "measured"
+    rewriter: str = "none"
+    answers: int = 4
+    regions: int = 3
+    launches: int = MOST_LAUNCHES
+    seed: int = 0
+    assembler: AssemblerName = "nvjitlink"
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one kernel's architectures share: answers by prompt, verdicts by text."""
+
+    options: Options
+    rewriter: Rewriter | None
+    examples: Sequence[Launch]
+    progress: Progress
+    exchanges: dict[str, Exchange] = field(default_factory=dict)
+    refusals: dict[str, Failure] = field(default_factory=dict)
+    verdicts: dict[tuple[str, str], Examination] = field(default_factory=dict)
+
+
+def optimize(
+    kernels: Sequence[Kernel],
+    options: Options,
+    rewriter: Rewriter | None,
+    examples: Sequence[Launch] = (),
+    progress: Progress = lambda message: None,
+) -> KernelRecord:
+    """One kernel, compiled for each architecture, to its record. Raises HybridccError only when a baseline itself
+    cannot be assembled."""
+    from hybridcc.runtime import toolchain
+
+    work = _Work(options, rewriter, examples, progress)
+    architectures = tuple(_architecture(kernel, work) for kernel in kernels)
+    first = kernels[0]
+    return KernelRecord(
+        name=first.name,
+        frontend=first.frontend,
+        source=first.source_file.rpartition("/")[2] + (f":{first.source_line}" if first.source_line else ""),
+        parameters=tuple(f"{a.name}: {a.type}" for a in first.arguments),
+        accept=options.accept,
+        select=options.select,
+        rewriter=options.rewriter,
+        seed=options.seed,
+        tools=tuple((name, version) for name, version in toolchain.versions().items() if version),
+        architectures=architectures,
+        exchanges=tuple(work.exchanges.values()),
+    )
+
+
+def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
+    from hybridcc.runtime.assemble import assemble
+
+    work.progress(f"{kernel.name} {kernel.arch}: baseline")
+    baseline = Machine(assemble(kernel.ptx, kernel.arch, work.options.assembler, name=f"{kernel.name}.ptx"))
+    failures: list[Failure] = []
+    regions: list[RegionRecord] = []
+    candidates: list[CandidateRecord] = []
+    for region in attempt("regions", failures, lambda: _regions(kernel, work.options), ()):
+        exchange = _ask(region, work, failures)
+        regions.append(_region_record(region, exchange))
+        for number, answer in enumerate(exchange.answers if exchange else ()):
+            work.progress(f"{kernel.name} {kernel.arch}: {region.id}-{number}")
+            candidates.append(_candidate(kernel, region, number, answer, exchange, work))
+    raced = _race(kernel, baseline, candidates, failures)
+    baseline, raced = _with_instructions(baseline, raced, failures)
+    selection, settled = select(baseline, raced, work.options.accept, work.options.select, failures)
+    return ArchitectureRecord(kernel.arch, kernel.ptx, baseline, tuple(regions), settled, selection, tuple(failures))
+
+
+def _regions(kernel: Kernel, options: Options) -> tuple[Region, ...]:
+    """The hottest that may be rewritten, and before them those hotter that may not (the report says why)."""
+    from hybridcc.passes.regions import find
+
+    found = [region for region in find(kernel) if region.weight != "cold"]
+    eligible = [region for region in found if region.eligible][: options.regions]
+    last = found.index(eligible[-1]) + 1 if eligible else options.regions
+    return tuple(found[:last])
+
+
+def _region_record(region: Region, exchange: Exchange | None) -> RegionRecord:
+    return RegionRecord(
+        name=region.id,
+        weight=region.weight,
+        share=round(region.share, 3),
+        blocks=len(region.blocks),
+        inputs=len(region.live_in),
+        outputs=len(region.live_out),
+        effects=str(region.effects),
+        ineligible="" if region.ineligible is None else str(region.ineligible),
+        prompt_hash="" if exchange is None else exchange.prompt_hash,
+        answers=0 if exchange is None else len(exchange.answers),
+    )
+
+
+def _ask(region: Region, work: _Work, failures: list[Failure]) -> Exchange | None:
+    """The answers to a region's prompt; one prompt serves every architecture, so it is asked once."""
+    if work.rewriter is None or not region.eligible:
+        return None
+    from hybridcc.passes.rewrite import prompt as prompts
+
+    rewriter = work.rewriter
+    prompt = attempt("prompt", failures, lambda: prompts.build(region), None)
+    if prompt is None:
+        return None
+    if prompt.hash in work.refusals:
+        failures.append(work.refusals[prompt.hash])
+        return None
+    if prompt.hash not in work.exchanges:
+        before = len(failures)
+        answers = attempt(
+            "rewrite",
+            failures,
+            lambda: rewriter.propose(prompt, count=work.options.answers, seed=work.options.seed),
+            None,
+        )
+        if answers is None:
+            work.refusals[prompt.hash] = failures[before]
+            return None
+        texts = tuple(answer.text for answer in answers)
+        work.exchanges[prompt.hash] = Exchange(prompt.hash, prompt.template_version, prompt.text, texts)
+    return work.exchanges[prompt.hash]
+
+
+def _candidate(
+    kernel: Kernel, region: Region, number: int, answer: str, exchange: Exchange, work: _Work
+) -> CandidateRecord:
+    """Splice, verify and assemble one answer; the first stage that fails decides its fate."""
+    record = CandidateRecord(f"{region.id}-{number}", region.id, exchange.prompt_hash, answer, PENDING)
+    failed: list[Failure] = []
+    spliced = attempt("splice", failed, lambda: _splice(kernel, region, answer), None)
+    if spliced is None:
+        return _failed(record, failed)
+    text, rewritten = spliced
+    record = replace(record, ptx=text)
+    machine = attempt("assemble", failed, lambda: _assemble(kernel, text, record.name, work.options), None)
+    if machine is None:
+        return _failed(record, failed)
+    record = replace(record, machine=machine)
+    evidence = attempt("verify", failed, lambda: _verify(kernel, text, rewritten, work), None)
+    return _failed(record, failed) if evidence is None else replace(record, evidence=evidence)
+
+
+def _failed(record: CandidateRecord, failures: Sequence[Failure]) -> CandidateRecord:
+    reason = failures[0]
+    return replace(record, fate=Fate("failed", reason.code, f"{reason.stage}: {reason.message}"))
+
+
+def _splice(kernel: Kernel, region: Region, answer: str) -> tuple[str, tuple[str, ...]]:
+    """(the candidate's PTX, the labels of its rewritten blocks)."""
+    from hybridcc.passes.splice import splice
+    from hybridcc.ptx import parse
+
+    spliced = splice(parse(kernel.ptx, name=f"{kernel.name}.ptx"), region, answer)
+    return spliced.text, spliced.rewritten
+
+
+def _assemble(kernel: Kernel, text: str, name: str, options: Options) -> Machine:
+    from hybridcc.runtime.assemble import assemble
+
+    return Machine(assemble(text, kernel.arch, options.assembler, name=f"{name}.ptx"))
+
+
+def _verify(kernel: Kernel, text: str, rewritten: Sequence[str], work: _Work) -> Examination:
+    """Test once what differs between architectures in nothing but its header."""
+    key = (normal_text(kernel.ptx, kernel.entry), normal_text(text, kernel.entry))
+    if key not in work.verdicts:
+        work.verdicts[key] = examine(
+            kernel,
+            text,
+            rewritten=rewritten,
+            examples=work.examples,
+            seed=work.options.seed,
+            most=work.options.launches,
+        )
+    return work.verdicts[key]
+
+
+def _race(
+    kernel: Kernel, baseline: Machine, candidates: Sequence[CandidateRecord], failures: list[Failure]
+) -> tuple[CandidateRecord, ...]:
+    """Measured where this machine has a GPU of the kernel's architecture, else not, and why."""
+    reason = f"no {kernel.arch} GPU here"
+    return tuple(replace(c, speed=Speed("not_measured", reason)) for c in candidates)
+
+
+def _with_instructions(
+    baseline: Machine, candidates: Sequence[CandidateRecord], failures: list[Failure]
+) -> tuple[Machine, tuple[CandidateRecord, ...]]:
+    """SASS counted for every module; a candidate whose SASS is the baseline's own has nothing to race."""
+    from hybridcc.runtime.sass import disassemble
+
+    assembled = [c.machine for c in candidates if c.machine is not None]
+    cubins = [m.cubin for m in (baseline, *assembled)]
+    listings = attempt("disassemble", failures, lambda: disassemble(*cubins), None)
+    if listings is None:
+        return baseline, tuple(candidates)
+    own, *others = listings
+    rest = iter(others)
+    counted: list[CandidateRecord] = []
+    for candidate in candidates:
+        if candidate.machine is not None:
+            listing = next(rest)
+            candidate = replace(candidate, machine=replace(candidate.machine, instructions=_count(listing)))
+            if candidate.fate is PENDING and [f.instructions for f in listing] == [f.instructions for f in own]:
+                candidate = replace(candidate, fate=Fate("skipped", "SASS_UNCHANGED", "the same machine code"))
+        counted.append(candidate)
+    return replace(baseline, instructions=_count(own)), tuple(counted)
+
+
+def _count(listing: Sequence[SassFunction]) -> int:
+    return sum(len(function.instructions) for function in listing)
