@@ -1,0 +1,128 @@
+"""``hybridcc build`` as a function: targets in, one bundle per kernel out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hybridcc.errors import HybridccError, ModelError
+from hybridcc.manifest import files_of, manifest_of
+from hybridcc.passes.verify import examples as example_launches
+from hybridcc.passes.verify.launch import Launch
+from hybridcc.pipeline import Options, Progress, optimize
+from hybridcc.records import Accept, Failure, KernelRecord, Select
+from hybridcc.runtime import bundle, folder
+
+if TYPE_CHECKING:
+    from hybridcc.passes.rewrite import Rewriter
+    from hybridcc.sources import Source
+
+ARCHITECTURES = ("sm_80", "sm_86", "sm_90")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One kernel's record and the bundle it was written to. ``error`` is the rewriter's, where no prompt got an
+    answer because of it; the bundle then holds the baseline."""
+
+    record: KernelRecord
+    bundle: bundle.Bundle
+    error: HybridccError | None = None
+
+
+def build(
+    target: str | Path,
+    out: str | Path = "out",
+    *,
+    arch: Sequence[str] = ARCHITECTURES,
+    rewriter: str | None = None,
+    accept: Accept = "proved",
+    select: Select = "measured",
+    inputs: str | Path | Callable[[], object] | None = None,
+    signature: str | None = None,
+    entry: str | None = None,
+    assembler: str = "nvjitlink",
+    answers: int = 4,
+    seed: int = 0,
+    progress: Progress = lambda message: None,
+) -> tuple[Built, ...]:
+    """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
+
+    ``target`` is a Python, PTX or MLIR file; ``file.py:name`` picks one kernel. ``rewriter`` is a spec as
+    ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
+    callable that gives example launches. Raises HybridccError for whatever keeps a baseline from being built; what
+    happens to rewrites is in the records.
+    """
+    from hybridcc.sources import load
+
+    place = Path(out)
+    folder.check_writable(place)
+    progress(f"compiling {target}")
+    sources = load(str(target), arch, signature=signature, entry=entry)
+    spec = rewriter if rewriter is not None else _shipped(sources)
+    opened, failure = _open(spec)
+    options = Options(accept, select, _portable(spec), answers, seed=seed, assembler=assembler)  # type: ignore[arg-type]
+    return tuple(_one(source, place, options, opened, failure, inputs, progress) for source in sources)
+
+
+def _one(
+    source: Source,
+    place: Path,
+    options: Options,
+    rewriter: Rewriter | None,
+    failure: tuple[Failure, HybridccError] | None,
+    inputs: str | Path | Callable[[], object] | None,
+    progress: Progress,
+) -> Built:
+    begin = time.monotonic()
+    launches = _launches(source, inputs)
+    record = optimize(source.kernels, options, rewriter, launches, progress, (failure[0],) if failure else ())
+    progress(f"{source.name}: writing")
+    log = {"made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seconds": round(time.monotonic() - begin, 3)}
+    written = bundle.write(place / source.name, manifest_of(record), files_of(record), log)
+    return Built(record, written, failure[1] if failure else _unanswered(record))
+
+
+def _launches(source: Source, inputs: str | Path | Callable[[], object] | None) -> tuple[Launch, ...]:
+    kernel = source.kernels[0]
+    if callable(inputs):
+        return example_launches.from_callable(inputs, kernel)
+    if inputs is not None:
+        return example_launches.from_file(inputs, kernel)
+    if source.examples is not None:
+        return example_launches.from_callable(source.examples, kernel, source.path)
+    return ()
+
+
+def _shipped(sources: Sequence[Source]) -> str:
+    from hybridcc.passes.rewrite import recording
+
+    found = recording.beside(sources[0].path) if sources else None
+    return f"replay:{found}" if found else "none"
+
+
+def _portable(spec: str) -> str:
+    """The spec without folders: a manifest is the same wherever it was made."""
+    kind, colon, rest = spec.partition(":")
+    return f"{kind}:{Path(rest).name}" if colon and kind in ("replay", "transformers") else spec
+
+
+def _open(spec: str) -> tuple[Rewriter | None, tuple[Failure, HybridccError] | None]:
+    """The rewriter, or why there is none: a model that cannot be used does not keep the baseline from being built."""
+    from hybridcc.passes.rewrite import open_rewriter
+
+    try:
+        return open_rewriter(spec), None
+    except HybridccError as error:
+        return None, (Failure("rewriter", error.code, str(error)), error)
+
+
+def _unanswered(record: KernelRecord) -> HybridccError | None:
+    """The rewriter's own failure, if every prompt that was asked met one and none got an answer."""
+    failures = [f for a in record.architectures for f in a.failures if f.stage == "rewrite"]
+    if not failures or record.exchanges:
+        return None
+    return ModelError(failures[0].message)
