@@ -79,7 +79,9 @@ def _expression(text: str) -> int:
     if len(text) > 1000:
         raise ValueError("a constant expression of over 1000 characters")
     source = re.sub(r"\(\s*\.[su]64\s*\)", " ", text)
-    source = re.sub(r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|[0-9]+U?", lambda m: str(_integer(m.group().rstrip("U"))), source)
+    source = re.sub(
+        r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|[0-9]+U?", lambda m: str(_integer(m.group().rstrip("U"))), source
+    )
     source = source.replace("WARP_SZ", str(WARP_SIZE)).replace("&&", " and ").replace("||", " or ")
     source = re.sub(r"!(?!=)", " not ", source)
     try:

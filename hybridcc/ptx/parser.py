@@ -237,7 +237,9 @@ class _Parser:
         if text in _SPACES:
             return self.variable(first, tuple(linkage))
         if linkage:
-            raise _Failure(f"expected .entry, .func or a state space after {linkage[-1]}, found {self.shown()}", self.at)
+            raise _Failure(
+                f"expected .entry, .func or a state space after {linkage[-1]}, found {self.shown()}", self.at
+            )
         if text == ".section":
             return self.section(first)
         return self.directive(first)
@@ -444,7 +446,11 @@ class _Parser:
         line_end = self.source.text.find("\n", self.starts[first])
         line_end = len(self.source.text) if line_end < 0 else line_end
         begin = self.at
-        while self.kinds[self.at] != END and self.starts[self.at] < line_end and self.texts[self.at] not in (";", "}", "{"):
+        while (
+            self.kinds[self.at] != END
+            and self.starts[self.at] < line_end
+            and self.texts[self.at] not in (";", "}", "{")
+        ):
             self.step()
         text = self.joined(begin, self.at)
         return Directive(self.texts[first], text, self.take(";"), self.span(first))
@@ -458,7 +464,7 @@ class _Parser:
     def file_arguments(self) -> None:
         for kind in (NUMBER, STRING):
             if self.kinds[self.at] != kind:
-                raise _Failure(f"expected .file NUMBER \"NAME\", found {self.shown()}", self.at)
+                raise _Failure(f'expected .file NUMBER "NAME", found {self.shown()}', self.at)
             self.step()
         while self.is_(","):
             self.step()
@@ -499,7 +505,11 @@ class _Parser:
             raise _Failure(f"expected '{{' after .section {name}, found {self.shown()}", self.at)
         opened = self.starts[self.at] + 1
         self.balanced("{", "}")
-        closed = self.starts[self.at - 1] if self.texts[self.at - 1] == "}" else self.source.text.rfind("}", 0, self.starts[self.at])
+        closed = (
+            self.starts[self.at - 1]
+            if self.texts[self.at - 1] == "}"
+            else self.source.text.rfind("}", 0, self.starts[self.at])
+        )
         text = self.source.text[opened:closed].replace("\r", "").lstrip("\n").rstrip()
         self.hoisted.clear()
         return Section(name, text, self.span(first))
@@ -678,9 +688,9 @@ class _Parser:
                 break
             if at > first + 1 and text == "@":
                 raise failure
-            if at > first and "\n" in self.source.text[self.starts[at - 1] : self.starts[at]] and depth == 0:
-                if self.kinds[at] == WORD and self.texts[at - 1] != ",":
-                    raise failure
+            new_line = at > first and "\n" in self.source.text[self.starts[at - 1] : self.starts[at]]
+            if new_line and depth == 0 and self.kinds[at] == WORD and self.texts[at - 1] != ",":
+                raise failure
             at += 1
         text = self.joined(first, at)
         self.at = at + 1
@@ -820,7 +830,9 @@ class _Parser:
                     if depth == 0:
                         break
                     depth -= 1
-                elif text in "{}[];,@=" or (text in (":", "|") and depth == 0 and text == ":" and not self.ternary(first)):
+                elif text in "{}[];,@=" or (
+                    text in (":", "|") and depth == 0 and text == ":" and not self.ternary(first)
+                ):
                     break
             elif kind == DOTTED and text in (".s64", ".u64") and depth > 0:
                 pass
