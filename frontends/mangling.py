@@ -1,0 +1,42 @@
+"""Numba's mangled names without the counter in them.
+
+Numba numbers the functions of a process as it compiles them and puts the number into every symbol
+(``_ZN8__main__6conv1dB2v17...``: ``B`` length ``v`` number). The same kernel would get other PTX, and another hash,
+in every process. Here the numbers become 1, 2, 3 … in order of appearance, the entry's own first: what a process
+gives that compiles nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SYMBOL = re.compile(r"[\w$]*_ZN\w+")
+_TAG = re.compile(r"B(\d+)v(\d+)(?=B|E|\W|$|\d)")
+
+
+def canonical(ptx: str, entry: str) -> tuple[str, str]:
+    """(PTX, entry), both with the numbers counted afresh. PTX with debug sections keeps its names, which stand there
+    as bytes too."""
+    if ".section" in ptx:
+        return ptx, entry
+    order: dict[str, int] = {}
+    for symbol in (entry, *_SYMBOL.findall(ptx)):
+        for number in _numbers(symbol):
+            order.setdefault(number, len(order) + 1)
+    text = _SYMBOL.sub(lambda found: _renumber(found[0], order), ptx)
+    return text, _renumber(entry, order)
+
+
+def _numbers(symbol: str) -> list[str]:
+    return [number for length, number in _TAG.findall(symbol) if int(length) == len(number) + 1]
+
+
+def _renumber(symbol: str, order: dict[str, int]) -> str:
+    def fresh(found: re.Match[str]) -> str:
+        length, number = found[1], found[2]
+        if int(length) != len(number) + 1:
+            return found[0]
+        new = f"v{order[number]}"
+        return f"B{len(new)}{new}"
+
+    return _TAG.sub(fresh, symbol)
