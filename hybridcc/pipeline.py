@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from hybridcc.asking import MOST_REGIONS, regions_of
 from hybridcc.attempt import attempt
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch
@@ -50,7 +51,7 @@ class Options:
     select: Select = "measured"
     rewriter: str = "none"
     answers: int = 4
-    regions: int = 3
+    regions: int = MOST_REGIONS
     launches: int = MOST_LAUNCHES
     seed: int = 0
     assembler: AssemblerName = "nvjitlink"
@@ -64,6 +65,8 @@ class _Work:
     rewriter: Rewriter | None
     examples: Sequence[Launch]
     progress: Progress
+    before: Sequence[Failure] = ()
+    """What had failed already when the kernel came: for instance no model could be opened."""
     exchanges: dict[str, Exchange] = field(default_factory=dict)
     refusals: dict[str, Failure] = field(default_factory=dict)
     verdicts: dict[tuple[str, str], Examination] = field(default_factory=dict)
@@ -75,12 +78,13 @@ def optimize(
     rewriter: Rewriter | None,
     examples: Sequence[Launch] = (),
     progress: Progress = lambda message: None,
+    failures: Sequence[Failure] = (),
 ) -> KernelRecord:
     """One kernel, compiled for each architecture, to its record. Raises HybridccError only when a baseline itself
-    cannot be assembled."""
+    cannot be assembled. ``failures`` are those of stages before this one."""
     from hybridcc.runtime import toolchain
 
-    work = _Work(options, rewriter, examples, progress)
+    work = _Work(options, rewriter, examples, progress, list(failures))
     architectures = tuple(_architecture(kernel, work) for kernel in kernels)
     first = kernels[0]
     return KernelRecord(
@@ -95,6 +99,7 @@ def optimize(
         tools=tuple((name, version) for name, version in toolchain.versions().items() if version),
         architectures=architectures,
         exchanges=tuple(work.exchanges.values()),
+        failures=tuple(failures),
     )
 
 
@@ -106,7 +111,7 @@ def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
     failures: list[Failure] = []
     regions: list[RegionRecord] = []
     candidates: list[CandidateRecord] = []
-    for region in attempt("regions", failures, lambda: _regions(kernel, work.options), ()):
+    for region in attempt("regions", failures, lambda: regions_of(kernel, work.options.regions), ()):
         exchange = _ask(region, work, failures)
         regions.append(_region_record(region, exchange))
         for number, answer in enumerate(exchange.answers if exchange else ()):
@@ -114,18 +119,8 @@ def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
             candidates.append(_candidate(kernel, region, number, answer, exchange, work))
     raced = _race(kernel, baseline, candidates, failures)
     baseline, raced = _with_instructions(baseline, raced, failures)
-    selection, settled = select(baseline, raced, work.options.accept, work.options.select, failures)
+    selection, settled = select(baseline, raced, work.options.accept, work.options.select, [*work.before, *failures])
     return ArchitectureRecord(kernel.arch, kernel.ptx, baseline, tuple(regions), settled, selection, tuple(failures))
-
-
-def _regions(kernel: Kernel, options: Options) -> tuple[Region, ...]:
-    """The hottest that may be rewritten, and before them those hotter that may not (the report says why)."""
-    from hybridcc.passes.regions import find
-
-    found = [region for region in find(kernel) if region.weight != "cold"]
-    eligible = [region for region in found if region.eligible][: options.regions]
-    last = found.index(eligible[-1]) + 1 if eligible else options.regions
-    return tuple(found[:last])
 
 
 def _region_record(region: Region, exchange: Exchange | None) -> RegionRecord:

@@ -34,7 +34,7 @@ def flatten(
     flat: list[object] = []
     for argument, value in zip(arguments, values, strict=True):
         check(argument, value)
-        flat += [_parameter(field, value, pointer) for field in argument.fields]
+        flat += [_parameter(argument, field, value, pointer) for field in argument.fields]
     return flat
 
 
@@ -54,22 +54,43 @@ def check(argument: Argument, value: object) -> None:
                 raise InputError(f"argument {argument.name} wants a {dtype}, not {type(value).__name__}")
 
 
-def _parameter(field: Field, value: object, pointer: Callable[[np.ndarray], object]) -> object:
-    number = np.dtype(PTX_NUMPY[field.ptx_type]).type
+def _parameter(argument: Argument, field: Field, value: object, pointer: Callable[[np.ndarray], object]) -> object:
+    declared = np.dtype(PTX_NUMPY[field.ptx_type])
     if not isinstance(value, np.ndarray):
-        return np.asarray(value).astype(PTX_NUMPY[field.ptx_type])[()]
+        assert isinstance(argument.type, ScalarType)
+        return _scalar(np.asarray(value, argument.type.dtype), declared)
     match field.role:
         case "data":
             return pointer(value)
         case "nitems":
-            return number(value.size)
+            return declared.type(value.size)
         case "itemsize":
-            return number(value.itemsize)
+            return declared.type(value.itemsize)
         case "shape":
-            return number(value.shape[field.axis])
+            return declared.type(value.shape[field.axis])
         case "stride":
-            return np.int64(value.strides[field.axis]).astype(number)
+            return np.int64(_strides(argument.type, value)[field.axis]).astype(declared)
         case "meminfo" | "parent" | "offset":
-            return number(0)
+            return declared.type(0)
         case role:
             raise InputError(f"unknown parameter role {role!r}")
+
+
+def _scalar(value: np.ndarray, declared: np.dtype) -> object:
+    """The value's bits in the declared type: float16 travels in ``.u16``, a negative int8 in ``.u8``."""
+    if value.dtype.kind == "f" and declared.kind in "iu":
+        return value.view(f"u{value.itemsize}").astype(declared)[()]
+    return value.astype(declared)[()]
+
+
+def _strides(type_: ArrayType | ScalarType, array: np.ndarray) -> tuple[int, ...]:
+    """In bytes. What the layout says where it says it: NumPy leaves strides of extents 0 and 1 as they come."""
+    assert isinstance(type_, ArrayType)
+    if type_.layout == "A":
+        return array.strides
+    extents = array.shape[::-1] if type_.layout == "C" else array.shape
+    strides, step = [], array.itemsize
+    for extent in extents:
+        strides.append(step)
+        step *= extent
+    return tuple(strides[::-1] if type_.layout == "C" else strides)

@@ -1,0 +1,31 @@
+"""Which regions of a kernel are asked about, and the prompt for each: the same for building and for exporting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hybridcc.passes.kernel import Kernel
+
+if TYPE_CHECKING:
+    from hybridcc.passes.regions import Region
+    from hybridcc.passes.rewrite import Prompt
+    from hybridcc.sources import Source
+
+MOST_REGIONS = 3
+
+
+def regions_of(kernel: Kernel, most: int = MOST_REGIONS) -> tuple[Region, ...]:
+    """The hottest that may be rewritten, and before them those hotter that may not (the report says why)."""
+    from hybridcc.passes.regions import find
+
+    found = [region for region in find(kernel) if region.weight != "cold"]
+    eligible = [region for region in found if region.eligible][:most]
+    last = found.index(eligible[-1]) + 1 if eligible else most
+    return tuple(found[:last])
+
+
+def prompts_of(source: Source, most: int = MOST_REGIONS) -> tuple[Prompt, ...]:
+    """One prompt per region that may be rewritten; every architecture has the same."""
+    from hybridcc.passes.rewrite import prompt
+
+    return tuple(prompt.build(region) for region in regions_of(source.kernels[0], most) if region.eligible)

@@ -1,0 +1,93 @@
+"""``hybridcc build``: kernels to checked cubins in a folder, and one screen that says what happened."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from hybridcc.cli.console import progress_line, stderr_message, stdout_console
+
+
+class Accept(StrEnum):
+    proved = "proved"
+    tested = "tested"
+
+
+class Select(StrEnum):
+    measured = "measured"
+    proved = "proved"
+    transfer = "transfer"
+
+
+class Assembler(StrEnum):
+    nvjitlink = "nvjitlink"
+    ptxas = "ptxas"
+
+
+def build(
+    target: Annotated[str, typer.Argument(help="A .py, .ptx or .mlir file; file.py:name picks one kernel.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Folder for the bundles, one per kernel.")] = "out",
+    arch: Annotated[str, typer.Option(help="Architectures, separated by commas.")] = "sm_80,sm_86,sm_90",
+    rewriter: Annotated[
+        str | None,
+        typer.Option(
+            help="replay:FILE, openai:MODEL@URL, transformers:FOLDER or none; "
+            "without it the recording beside the target is replayed, if there is one."
+        ),
+    ] = None,
+    accept: Annotated[Accept, typer.Option(help="The weakest verdict that may be selected.")] = Accept.proved,
+    select: Annotated[
+        Select,
+        typer.Option(
+            help="measured: only what won a race on a device of that architecture; "
+            "proved: also what was accepted and never measured; transfer: what won on another architecture."
+        ),
+    ] = Select.measured,
+    inputs: Annotated[
+        str | None, typer.Option(help=".py or .npz with example launches; without it they are made from types.")
+    ] = None,
+    signature: Annotated[
+        str | None, typer.Option(help="Types for a plain function: 'conv1d(float32[::1], float32[::1])'.")
+    ] = None,
+    entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,
+    assembler: Annotated[Assembler, typer.Option(help="Which assembler makes every cubin.")] = Assembler.nvjitlink,
+    answers: Annotated[int, typer.Option(min=1, max=64, help="How many rewrites to ask for per region.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
+) -> None:
+    """Compile, rewrite, check and assemble kernels; write cubins with their evidence."""
+    from hybridcc.building import build as build_bundles
+
+    with progress_line() as progress:
+        built = build_bundles(
+            target,
+            out,
+            arch=[a.strip() for a in arch.split(",") if a.strip()],
+            rewriter=rewriter,
+            accept=accept.value,
+            select=select.value,
+            inputs=inputs,
+            signature=signature,
+            entry=entry,
+            assembler=assembler.value,
+            answers=answers,
+            seed=seed,
+            progress=progress,
+        )
+    if as_json:
+        from hybridcc.runtime.bundle import to_json
+
+        data = {"kernels": [{"folder": str(b.bundle.folder), **b.bundle.manifest} for b in built]}
+        typer.echo(to_json(data), nl=False)
+    else:
+        from hybridcc.report.terminal import show
+
+        console = stdout_console()
+        for each in built:
+            show(each.bundle.manifest, console, str(each.bundle.folder))
+    errors = [each.error for each in built if each.error is not None]
+    if errors:
+        stderr_message(errors[0], "the baselines were built; no rewrite was")
+        raise typer.Exit(errors[0].exit_code)

@@ -1,0 +1,59 @@
+"""Prompts out and answers in, for models that are not at hand while hybridcc runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+answers = typer.Typer(
+    help="Answers of a language model to exported prompts.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def prompts(
+    target: Annotated[str, typer.Argument(help="A .py, .ptx or .mlir file; file.py:name picks one kernel.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Where to write the batch file.")] = "prompts.jsonl",
+    signature: Annotated[str | None, typer.Option(help="Types for a plain function.")] = None,
+    entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,
+    arch: Annotated[str, typer.Option(help="Architecture to compile for; prompts do not depend on it.")] = "sm_80",
+    samples: Annotated[int, typer.Option(min=1, max=64, help="Answers to ask for per prompt.")] = 1,
+    show: Annotated[bool, typer.Option("--show", help="Print the prompts as text; write nothing.")] = False,
+) -> None:
+    """Write the prompts for a target's hot regions, in the OpenAI batch format."""
+    from hybridcc.asking import prompts_of
+    from hybridcc.passes.rewrite import batch
+    from hybridcc.sources import load
+
+    found = [p for source in load(target, [arch], signature=signature, entry=entry) for p in prompts_of(source)]
+    if show:
+        typer.echo("\n".join(p.text for p in found), nl=False)
+        return
+    count = batch.export(found, out, samples=samples)
+    typer.echo(f"{count} prompt{'s' if count != 1 else ''} written to {out}")
+    if not count:
+        typer.echo("no hot region may be rewritten; `hybridcc regions` says why", err=True)
+
+
+@answers.command("import")
+def import_(
+    results: Annotated[str, typer.Argument(help="The result file of the batch, or lines with custom_id and answer.")],
+    prompts: Annotated[str, typer.Option(help="The file that `hybridcc prompts` wrote.")] = "prompts.jsonl",
+    out: Annotated[str, typer.Option("-o", "--out", help="The recording to write.")] = "recorded.answers.jsonl",
+    model: Annotated[str, typer.Option(help="Which model answered, where the results do not say.")] = "",
+    date: Annotated[str, typer.Option(help="When, as YYYY-MM-DD; today if not given.")] = "",
+    append: Annotated[bool, typer.Option("--append", help="Keep what the recording holds already.")] = False,
+) -> None:
+    """Make a recording of a model's answers, for --rewriter replay:FILE."""
+    import datetime
+    from pathlib import Path
+
+    from hybridcc.passes.rewrite import batch, recording
+
+    day = date or datetime.datetime.now(datetime.UTC).date().isoformat()
+    found = batch.import_answers(results, batch.read_prompts(prompts), date=day, model=model)
+    kept = recording.read(out) if append and Path(out).exists() else ()
+    recording.write(out, (*kept, *found.answers))
+    for line in found.skipped:
+        typer.echo(line, err=True)
+    typer.echo(f"{len(found.answers)} answer{'s' if len(found.answers) != 1 else ''} written to {out}")
