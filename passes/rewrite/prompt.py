@@ -1,0 +1,98 @@
+"""From a region to the text that a language model is given.
+
+The text is a pure function of the region, its facts and the template: no measured number, no mangled name, no
+path, no target. So one prompt serves every architecture and every run of the compiler, and its SHA-256 is the key
+under which answers are recorded. The wording lives in prompt.j2 and the two example files beside it; whoever
+changes them raises TEMPLATE_VERSION and records every answer again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hybridcc.errors import ModelError
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from hybridcc.passes.regions import Region
+
+TEMPLATE_VERSION = "1"
+TEMPLATE = "prompt.j2"
+
+_HEAD = re.compile(r"hybridcc rewrite prompt, template (\S+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """``hash`` is the SHA-256 of ``text`` in hexadecimal; the text names the template's version in its first line.
+
+    ``region`` is the key of the region's canonical text, empty for a prompt read back from a file.
+    """
+
+    text: str = field(repr=False)
+    hash: str
+    template_version: str
+    region: str = ""
+
+
+def build(region: Region) -> Prompt:
+    """The prompt for a region that may be rewritten.
+
+    Raises ModelError for a region that must not be rewritten (``region.ineligible`` says why): it has no text.
+    """
+    from hybridcc.passes.rewrite import sections
+
+    if not region.text:
+        raise ModelError(
+            f"region {region.id} is not offered for rewriting ({region.ineligible})",
+            next_step="ask for the regions that are eligible",
+        )
+    text = _template().render(
+        version=TEMPLATE_VERSION,
+        inputs=sections.inputs(region),
+        outputs=sections.outputs(region),
+        effects=str(region.effects),
+        loops=sections.loops(region),
+        text=region.text.rstrip("\n"),
+        facts=sections.facts(region),
+        weight=region.weight,
+        hardware=sections.hardware(),
+    )
+    ascii_text = text.encode("ascii", "backslashreplace").decode("ascii")
+    return Prompt(ascii_text, digest(ascii_text), TEMPLATE_VERSION, region.key)
+
+
+def of_text(text: str) -> Prompt:
+    """The prompt whose text was kept in a file. Raises ModelError for a text that is no prompt."""
+    head = _HEAD.match(text)
+    if head is None:
+        raise ModelError(
+            "the text is no hybridcc prompt: its first line names no template",
+            next_step="export prompts with `hybridcc prompts`",
+        )
+    return Prompt(text, digest(text), head.group(1))
+
+
+def digest(text: str) -> str:
+    """The hash under which a prompt is recorded."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+@cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # PTX for a model, not a page
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(TEMPLATE)
