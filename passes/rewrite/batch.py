@@ -16,7 +16,7 @@ from hybridcc.errors import ModelError
 from hybridcc.passes.rewrite import recording
 from hybridcc.passes.rewrite.prompt import Prompt, of_text
 from hybridcc.passes.rewrite.recording import Recorded
-from hybridcc.passes.rewrite.rewriter import Sampling
+from hybridcc.passes.rewrite.rewriter import DEFAULT_SAMPLING, Sampling
 
 DEFAULT_MODEL = "MODEL"
 """Stands for the model until one is named: the batch service wants a name in every line."""
@@ -36,10 +36,9 @@ def export(
     *,
     model: str = DEFAULT_MODEL,
     samples: int = 1,
-    sampling: Sampling | None = None,
+    sampling: Sampling = DEFAULT_SAMPLING,
 ) -> int:
     """Write one batch request per distinct prompt; gives their number. Raises OutputError."""
-    sampling = sampling or Sampling()
     distinct = {p.hash: p for p in prompts}
     lines = (json.dumps(_request(p, model, samples, sampling), ensure_ascii=True) for p in distinct.values())
     recording.replace_file(path, "".join(line + "\n" for line in lines))

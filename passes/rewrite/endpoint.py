@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridcc.errors import InputError, ModelError
 from hybridcc.passes.rewrite.prompt import Prompt
-from hybridcc.passes.rewrite.rewriter import Answer, Sampling
+from hybridcc.passes.rewrite.rewriter import DEFAULT_SAMPLING, Answer, Sampling
 
 if TYPE_CHECKING:
     import openai
@@ -32,7 +32,7 @@ class EndpointRewriter:
 
     model: str
     url: str
-    sampling: Sampling = Sampling()
+    sampling: Sampling = DEFAULT_SAMPLING
     timeout_s: float = 120.0
     retries: int = 2
     _clients: list[Any] = field(default_factory=list, repr=False, compare=False)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from hybridcc.errors import MissingExtra, ModelError
 from hybridcc.passes.rewrite.prompt import Prompt
-from hybridcc.passes.rewrite.rewriter import Answer, Sampling
+from hybridcc.passes.rewrite.rewriter import DEFAULT_SAMPLING, Answer, Sampling
 
 ChatTemplate: TypeAlias = Literal["auto", "on", "off"]
 
@@ -26,7 +26,7 @@ class LocalRewriter:
     """
 
     folder: Path
-    sampling: Sampling = Sampling()
+    sampling: Sampling = DEFAULT_SAMPLING
     chat_template: ChatTemplate = "auto"
     _loaded: tuple[Any, Any] | None = field(default=None, repr=False)
 

@@ -63,6 +63,8 @@ def build(region: Region) -> Prompt:
         facts=sections.facts(region),
         weight=region.weight,
         hardware=sections.hardware(),
+        input_names=sections.span_of_names("%in", len(region.live_in)),
+        output_names=sections.span_of_names("%out", len(region.live_out)),
     )
     ascii_text = text.encode("ascii", "backslashreplace").decode("ascii")
     return Prompt(ascii_text, digest(ascii_text), TEMPLATE_VERSION, region.key)

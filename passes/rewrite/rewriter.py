@@ -26,6 +26,9 @@ class Sampling:
     max_tokens: int = 4096
 
 
+DEFAULT_SAMPLING = Sampling()
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One answer as the model gave it, word for word.
@@ -65,13 +68,12 @@ class NoRewriter:
         return ()
 
 
-def open_rewriter(spec: str, sampling: Sampling | None = None) -> Rewriter:
+def open_rewriter(spec: str, sampling: Sampling = DEFAULT_SAMPLING) -> Rewriter:
     """The rewriter that ``spec`` names: replay:FILE, openai:MODEL@URL, transformers:FOLDER or none.
 
     Raises InputError for a spec of another form, ModelError (or its subclasses, or MissingExtra) when what it
     names cannot be used. Only the openai form ever opens a socket, and that at the first prompt.
     """
-    sampling = sampling or Sampling()
     kind, _, rest = spec.partition(":")
     match kind:
         case "none" if not rest:

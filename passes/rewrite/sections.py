@@ -56,6 +56,11 @@ def loops(region: Region) -> tuple[str, ...]:
     return tuple(_loop(region, loop, found, names, label_of, live_in[loop.header]) for loop in found)
 
 
+def span_of_names(stem: str, count: int) -> str:
+    """``%in0 to %in4``, as prose has it."""
+    return "none" if count == 0 else f"{stem}0" if count == 1 else f"{stem}0 to {stem}{count - 1}"
+
+
 def hardware() -> tuple[str, ...]:
     """What every supported target has in common, in sentences."""
     from hybridcc.ptx import targets
