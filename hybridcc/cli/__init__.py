@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hybridcc import __version__
-from hybridcc.cli import ptx
+from hybridcc.cli import build, ptx
 from hybridcc.cli.guard import guarded
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ def options(
     """Options of every verb."""
 
 
+app.command("build")(guarded(build.build))
 app.command("fmt")(guarded(ptx.fmt))
 
 

@@ -31,9 +31,14 @@ def write_text(path: str, text: str) -> None:
     if path == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
-        return
+    else:
+        write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Raises OutputError for a place that cannot be written."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        Path(path).write_bytes(data)
     except OSError as error:
         raise OutputError(
             f"cannot be written: {error.strerror}", where=path, next_step="choose a folder that you may write"
