@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hybridcc.errors import HybridccError, ModelError
 from hybridcc.manifest import files_of, manifest_of
 from hybridcc.passes.verify import examples as example_launches
+from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.pipeline import Options, Progress, optimize
 from hybridcc.records import Accept, Failure, KernelRecord, Select
@@ -87,14 +88,15 @@ def _one(
 
 
 def _launches(source: Source, inputs: str | Path | Callable[[], object] | None) -> tuple[Launch, ...]:
-    kernel = source.kernels[0]
+    if inputs is None and source.examples is None:
+        return ()
+    kernel = with_arguments(source.kernels[0])
     if callable(inputs):
         return example_launches.from_callable(inputs, kernel)
     if inputs is not None:
         return example_launches.from_file(inputs, kernel)
-    if source.examples is not None:
-        return example_launches.from_callable(source.examples, kernel, source.path)
-    return ()
+    assert source.examples is not None
+    return example_launches.from_callable(source.examples, kernel, source.path)
 
 
 def _shipped(sources: Sequence[Source]) -> str:

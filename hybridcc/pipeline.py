@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from hybridcc.asking import MOST_REGIONS, regions_of
 from hybridcc.attempt import attempt
 from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.passes.verify.memo import normal_text
 from hybridcc.passes.verify.testing import MOST_LAUNCHES, Examination, examine
@@ -211,7 +212,7 @@ def _verify(kernel: Kernel, text: str, rewritten: Sequence[str], work: _Work) ->
     key = (normal_text(kernel.ptx, kernel.entry), normal_text(text, kernel.entry))
     if key not in work.verdicts:
         work.verdicts[key] = examine(
-            kernel,
+            with_arguments(kernel),
             text,
             rewritten=rewritten,
             examples=work.examples,

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from hybridcc.errors import HybridccError, InputError
+from hybridcc.errors import InputError
 from hybridcc.passes.kernel import Kernel
-
-NEXT_DECORATE = "decorate it with @hybridcc.jit(signature), or give --signature 'name(float32[::1], int64)'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +17,6 @@ class Source:
     name: str
     path: str
     kernels: tuple[Kernel, ...]
-    examples: Callable[[], object] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A Numba kernel as a Python file declares it, before any compilation."""
-
-    name: str
-    function: Callable[..., object]
-    signatures: tuple[Any, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
     examples: Callable[[], object] | None = None
 
 
@@ -66,78 +48,28 @@ def load(
             )
 
 
-def import_file(path: Path) -> ModuleType:
-    """Run a user's Python file as a module. Raises InputError with the line that failed."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))  # as `python file.py` does, for imports of its neighbours
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        where = f"{error.filename or path}:{error.lineno}"
-        raise InputError(f"syntax error: {error.msg}", where=where, next_step="mend the line") from None
-    except HybridccError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise InputError(
-            f"fails when it is imported: {type(error).__name__}: {error}",
-            where=f"{path}:{_line_in(error, path)}",
-            next_step="a kernel file must import without a GPU; guard the rest with if __name__ == '__main__':",
-        ) from error
-    finally:
-        sys.path.pop(0)
-    return module
+def _numba(path: Path, architectures: Sequence[str], signature: str | None, wanted: str | None) -> Iterator[Source]:
+    from hybridcc.frontends import discover, numba
+
+    name, types = _split(signature)
+    for kernel in discover.find(path, wanted or name, types):
+        for number, each in enumerate(kernel.signatures):
+            compiled = tuple(numba.compile(kernel.function, each, arch) for arch in architectures)
+            yield Source(f"{kernel.name}-{number}" if number else kernel.name, str(path), compiled, kernel.examples)
 
 
-def declared_in(path: Path, signature: str | None, wanted: str | None) -> tuple[Declared, ...]:
-    """The kernels of a Python file: those under @hybridcc.jit with a signature, or the one that ``signature`` types."""
-    module = import_file(path)
-    if signature is not None:
-        return (_typed(module, path, signature, wanted),)
-    found = [d for d in _decorated(module) if wanted in (None, d.name)]
-    ready = tuple(d for d in found if d.signatures)
-    if ready:
-        return ready
-    if found:
-        names = ", ".join(d.name for d in found)
-        raise InputError(f"{names} has no signature", where=str(path), next_step=NEXT_DECORATE)
-    what = f"no kernel called {wanted}" if wanted else "no kernel"
-    raise InputError(f"{what} is declared here", where=str(path), next_step=NEXT_DECORATE)
-
-
-def _decorated(module: ModuleType) -> Iterator[Declared]:
-    from hybridcc.runtime.dispatcher import Dispatcher
-
-    for name, value in vars(module).items():
-        if isinstance(value, Dispatcher) and value.__module__ == module.__name__:
-            yield Declared(name, value.py_func, tuple(value.signatures), value.options, value.examples)
-
-
-def _typed(module: ModuleType, path: Path, signature: str, wanted: str | None) -> Declared:
-    head, paren, rest = signature.partition("(")
-    name = wanted or head.split()[-1] if head.split() else wanted
-    if not paren or not rest.rstrip().endswith(")") or (name is None and not wanted):
+def _split(signature: str | None) -> tuple[str | None, str | None]:
+    """``conv1d(float32[::1])`` as the kernel's name and a signature that Numba reads; void is no kernel's name."""
+    if signature is None:
+        return None, None
+    name, paren, types = signature.strip().partition("(")
+    if not paren or not types.endswith(")"):
         raise InputError(
             f"{signature!r} is no signature",
-            next_step="write it as 'name(float32[::1], int64)', or name file.py:kernel",
+            next_step="write it as 'name(float32[::1], int64)' or '(float32[::1], int64)'",
         )
-    function = vars(module).get(name or "")
-    function = getattr(function, "py_func", function)
-    if not inspect.isfunction(function):
-        raise InputError(f"no function called {name}", where=str(path), next_step="check the name in the signature")
-    return Declared(function.__name__, function, (f"void({rest.strip()}",), {}, None)
-
-
-def _numba(path: Path, architectures: Sequence[str], signature: str | None, wanted: str | None) -> Iterator[Source]:
-    from hybridcc.frontends import numba
-
-    for kernel in declared_in(path, signature, wanted):
-        for number, types in enumerate(kernel.signatures):
-            compiled = tuple(numba.compile(kernel.function, types, arch, **kernel.options) for arch in architectures)
-            name = kernel.name if number == 0 else f"{kernel.name}-{number}"
-            yield Source(name, str(path), compiled, kernel.examples)
+    name = name.strip()
+    return (name if name and name != "void" else None), f"void({types}"
 
 
 def _ptx(path: Path, arch: str, entry: str | None) -> tuple[Kernel, ...]:
@@ -159,13 +91,3 @@ def _per_entry(path: Path, compiled: Sequence[tuple[Kernel, ...]]) -> tuple[Sour
             "holds no kernel to build", where=str(path), next_step="give a file with an .entry that has a body"
         )
     return tuple(Source(kernels[0].name, str(path), kernels) for kernels in zip(*compiled, strict=True))
-
-
-def _line_in(error: BaseException, path: Path) -> int:
-    """The last line of the user's own file on the way to the failure."""
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line

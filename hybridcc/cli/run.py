@@ -47,6 +47,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a kernel on the CPU; every access, race and barrier is checked."""
+    from hybridcc.passes.verify.bare import with_arguments
     from hybridcc.sources import load
 
     (source, *others) = load(target, ["sm_90"], signature=signature, entry=entry)
@@ -56,6 +57,8 @@ def run(
         names = ", ".join(s.name for s in (source, *others))
         raise InputError(f"several kernels: {names}", where=target, next_step="pick one with --entry")
     kernel = source.kernels[0]
+    if inputs is not None:
+        kernel = with_arguments(kernel)
     launch = _launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
     finished = _run(kernel, launch, schedule.value, seed)
     if out is not None:
