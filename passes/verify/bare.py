@@ -75,9 +75,11 @@ def _loads(function: Function, instructions: Sequence[Instruction]) -> dict[str,
         if i.opcode != "ld" or ".param" not in i.modifiers or len(i.operands) < 2:
             continue
         target, source = i.operands[0], i.operands[1]
-        if isinstance(target, Name) and isinstance(source, Address) and isinstance(source.base, Name):
-            if source.base.text in names:
-                found[target.text] = source.base.text
+        match target, source:
+            case Name(register), Address(Name(parameter)) if parameter in names:
+                found[register] = parameter
+            case _:
+                pass
     return found
 
 
