@@ -115,7 +115,9 @@ def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
     for region in attempt("regions", failures, lambda: regions_of(kernel, work.options.regions), ()):
         exchange = _ask(region, work, failures)
         regions.append(_region_record(region, exchange))
-        for number, answer in enumerate(exchange.answers if exchange else ()):
+        if exchange is None:
+            continue
+        for number, answer in enumerate(exchange.answers):
             work.progress(f"{kernel.name} {kernel.arch}: {region.id}-{number}")
             candidates.append(_candidate(kernel, region, number, answer, exchange, work))
     raced = _race(kernel, baseline, candidates, failures)
