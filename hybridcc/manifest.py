@@ -5,15 +5,13 @@ Nothing in it depends on when or where it was made: no time, no path beyond a fi
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from hybridcc import __version__
-from hybridcc.passes.verify.launch import Launch, describe
+from hybridcc.passes.verify import stored
+from hybridcc.passes.verify.launch import describe
 from hybridcc.passes.verify.testing import Examination
 from hybridcc.records import (
     BASELINE,
@@ -69,19 +67,10 @@ def files_of(record: KernelRecord) -> dict[str, bytes]:
             if c.ptx is not None:
                 files[f"{c.name}.{a.arch}.ptx"] = c.ptx.encode()
             if c.evidence is not None and c.evidence.counterexample is not None:
-                files[f"{c.name}.{a.arch}.counterexample.npz"] = launch_file(c.evidence.counterexample)
+                files[f"{c.name}.{a.arch}.counterexample.npz"] = stored.to_bytes(c.evidence.counterexample)
     if record.exchanges:
         files["prompts.jsonl"] = b"".join(_line(exchange) for exchange in record.exchanges)
     return files
-
-
-def launch_file(launch: Launch) -> bytes:
-    """The launch as an .npz that ``--inputs`` reads back (memory shared between arrays is written apart)."""
-    out = io.BytesIO()
-    values = {f"arg{i}": np.asarray(v) for i, v in enumerate(launch.values)}
-    shape = {"grid": np.array(launch.grid), "block": np.array(launch.block), "shared_bytes": launch.shared_bytes}
-    np.savez(out, **shape, **values)  # type: ignore[arg-type]
-    return out.getvalue()
 
 
 def _line(exchange: Exchange) -> bytes:

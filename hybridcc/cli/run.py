@@ -62,9 +62,9 @@ def run(
     launch = _launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
     finished = _run(kernel, launch, schedule.value, seed)
     if out is not None:
-        from hybridcc.manifest import launch_file
+        from hybridcc.passes.verify import stored
 
-        write_bytes(out, launch_file(finished.launch))
+        write_bytes(out, stored.to_bytes(finished.launch))
     _tell(finished, as_json)
 
 

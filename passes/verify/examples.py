@@ -18,6 +18,7 @@ import numpy as np
 from hybridcc.errors import HybridccError, InputError
 from hybridcc.passes.arguments import check
 from hybridcc.passes.kernel import Kernel, ScalarType
+from hybridcc.passes.verify import stored
 from hybridcc.passes.verify.launch import Launch, as_shape
 
 FORM = "a launch is (grid, block, arguments), for example (64, 256, (x, w, y))"
@@ -48,7 +49,7 @@ def from_file(path: str | Path, kernel: Kernel) -> tuple[Launch, ...]:
         case ".py":
             return _from_python(path, kernel)
         case ".npz":
-            return (_from_npz(path, kernel),)
+            return (as_launch(stored.read(path, kernel), kernel, str(path)),)
         case other:
             raise InputError(f"inputs are a .py or .npz file, not {other or path.name!r}", where=str(path))
 
@@ -106,21 +107,3 @@ def _from_python(path: Path, kernel: Kernel) -> tuple[Launch, ...]:
         )
     found: Iterable[Any] | Callable[[], Any] = make
     return from_callable(found if callable(found) else (lambda: found), kernel, str(path))
-
-
-def _from_npz(path: Path, kernel: Kernel) -> Launch:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            held = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
-        raise InputError(f"not an .npz of plain arrays: {error}", where=str(path)) from None
-    values: list[object] = []
-    for index, argument in enumerate(kernel.arguments):
-        value = held.get(argument.name, held.get(f"arg{index}"))
-        if value is None:
-            raise InputError(f"holds neither {argument.name!r} nor 'arg{index}'", where=str(path))
-        values.append(value[()] if value.ndim == 0 else value)
-    if "grid" not in held or "block" not in held:
-        raise InputError("holds no 'grid' and 'block'", where=str(path), next_step="save them beside the arguments")
-    shared = int(held.get("shared_bytes", np.int64(0)))
-    return as_launch((held["grid"].tolist(), held["block"].tolist(), tuple(values), shared), kernel, str(path))

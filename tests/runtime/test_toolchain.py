@@ -53,8 +53,14 @@ def decoy(tmp_path: Path) -> Path:
         tool.parent.mkdir(exist_ok=True)
         tool.write_text("#!/bin/sh\necho the decoy was used >&2\nexit 77\n")
         tool.chmod(0o755)
-    for name in ("lib64/libnvvm.so.4", "lib64/libnvJitLink.so.13", "nvvm/lib64/libnvvm.so.4",
-                 "nvvm/libdevice/libdevice.10.bc", "lib/libnvvm.so.4", "lib/libnvJitLink.so.13"):
+    for name in (
+        "lib64/libnvvm.so.4",
+        "lib64/libnvJitLink.so.13",
+        "nvvm/lib64/libnvvm.so.4",
+        "nvvm/libdevice/libdevice.10.bc",
+        "lib/libnvvm.so.4",
+        "lib/libnvJitLink.so.13",
+    ):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"the decoy")

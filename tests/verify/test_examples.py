@@ -5,6 +5,7 @@ import pytest
 
 from hybridcc.errors import InputError
 from hybridcc.passes.kernel import Argument, ArrayType, Kernel, ScalarType
+from hybridcc.passes.verify import stored
 from hybridcc.passes.verify.examples import from_callable, from_file
 from hybridcc.passes.verify.launch import Launch
 
@@ -96,3 +97,22 @@ def test_npz_file(tmp_path):
         from_file(path, KERNEL)
     with pytest.raises(InputError, match="no such file"):
         from_file(tmp_path / "none.py", KERNEL)
+
+
+def test_a_stored_launch_keeps_bits_views_and_sharing(tmp_path):
+    base = np.zeros(40, np.uint32)
+    base[3] = 0x7F800001  # a signalling NaN
+    floats = base.view(np.float32)
+    kernel = Kernel("k", "k", "", "sm_80", "none", tuple(Argument(n, ArrayType("float32", 1, "A"), ()) for n in "abc"))
+    launch = Launch((2, 1, 1), (32, 1, 1), (floats[:10], floats[20:0:-2], np.ones(3, np.float32)), shared_bytes=64)
+    path = tmp_path / "launch.npz"
+    path.write_bytes(stored.to_bytes(launch))
+    (read,) = from_file(path, kernel)
+    assert (read.grid, read.block, read.shared_bytes) == (launch.grid, launch.block, 64)
+    for mine, theirs in zip(launch.values, read.values, strict=True):
+        assert isinstance(mine, np.ndarray)
+        assert isinstance(theirs, np.ndarray)
+        assert mine.tobytes() == theirs.tobytes()
+        assert mine.strides == theirs.strides
+    assert np.shares_memory(read.values[0], read.values[1])  # type: ignore[arg-type]
+    assert stored.to_bytes(launch) == path.read_bytes()
