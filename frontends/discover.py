@@ -44,7 +44,7 @@ def find(path: str | Path, name: str | None = None, signature: Any = None) -> tu
         raise InputError(
             "no kernel decorated with @hybridcc.jit",
             where=str(path),
-            next_step=f"decorate one, or name a function and its types: {path}:NAME --signature 'void(float32[::1])'",
+            next_step="decorate one, or name a function and its types: --signature 'NAME(float32[::1])'",
         )
     if signature is not None:
         return (_with_signature(kernels, signature, path),)
