@@ -101,7 +101,7 @@ def _visible(module: ModuleType, folder: Path) -> Iterator[None]:
 
 def _failed(path: Path, error: BaseException) -> InputError:
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return InputError(f"{error.msg}", where=f"{path}:{error.lineno}", next_step="mend the file")
+        return InputError(f"syntax error: {error.msg}", where=f"{path}:{error.lineno}", next_step="mend the file")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     step = "mend the file; `python` on it shows the whole traceback"
@@ -146,7 +146,7 @@ def _named(module: ModuleType, kernels: list[Found], name: str, path: Path) -> F
     if isinstance(function, FunctionType):
         return _found(value, function)
     known = ", ".join(kernel.name for kernel in kernels) or "none"
-    raise InputError(f"no kernel called {name} (kernels: {known})", where=str(path), next_step="check the name")
+    raise InputError(f"no function called {name} (kernels: {known})", where=str(path), next_step="check the name")
 
 
 def _with_signature(kernels: list[Found], signature: Any, path: Path) -> Found:

@@ -38,8 +38,9 @@ def from_text(text: str, entry: str | None = None, arch: str | None = None, *, n
     chosen = [function for function in module.entries if entry in (None, function.name)]
     if not chosen:
         known = ", ".join(function.name for function in module.entries) or "none"
-        wanted = "no entry" if entry is None else f"no entry {entry}"
-        raise InputError(f"{wanted} (entries: {known})", where=name, next_step="name one of the file's entries")
+        if entry is None:
+            raise InputError("holds no kernel", where=name, next_step="give a file with an .entry that has a body")
+        raise InputError(f"no entry {entry} (entries: {known})", where=name, next_step="name one of the file's entries")
     arch = arch or target(module, name)
     return tuple(_kernel(function, text, arch, name) for function in chosen)
 

@@ -99,11 +99,11 @@ def test_stock_jit_objects_need_a_signature(write: Callable[[str], Path]) -> Non
 @pytest.mark.parametrize(
     ("text", "name", "signature", "said"),
     [
-        ("x = 1\n", None, None, "no kernel decorated"),
-        ("def f(x): pass\n", None, None, "no kernel decorated"),
+        ("x = 1\n", None, None, "no kernel is declared"),
+        ("def f(x): pass\n", None, None, "no kernel is declared"),
         ("def f(x): pass\n", "f", None, "f: no signature"),
-        (TWO, "fourth", None, r"no kernel called fourth \(kernels: "),
-        (TWO, "alias_", None, "no kernel called"),
+        (TWO, "fourth", None, r"no function called fourth \(kernels: "),
+        (TWO, "alias_", None, "no function called"),
         (TWO, None, "void(float32[::1])", "one signature for 3 functions"),
         ("def f(x:\n", None, None, r"kernels.py:1: "),
         ("import numpy\n\nnumpy.nothing\n", None, None, r"kernels.py:3: AttributeError"),

@@ -42,7 +42,7 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no entry third") as caught:
         from_text(TWO, "third", name="two.ptx")
     assert "first, second" in str(caught.value)
-    with pytest.raises(InputError, match="no entry"):
+    with pytest.raises(InputError, match="no kernel"):
         from_text(".version 8.0\n.target sm_80\n", name="none.ptx")
     with pytest.raises(InputError, match=r"no \.target"):
         from_text(".version 8.0\n.visible .entry e() { ret; }", name="bare.ptx")
