@@ -42,9 +42,9 @@ def find(path: str | Path, name: str | None = None, signature: Any = None) -> tu
         kernels = _functions(module)
     if not kernels:
         raise InputError(
-            "no kernel decorated with @hybridcc.jit",
+            "no kernel is declared here",
             where=str(path),
-            next_step="decorate one, or name a function and its types: --signature 'NAME(float32[::1])'",
+            next_step="decorate one with @hybridcc.jit(signature), or type one: --signature 'NAME(float32[::1])'",
         )
     if signature is not None:
         return (_with_signature(kernels, signature, path),)
