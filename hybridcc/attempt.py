@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from hybridcc.errors import ExecutionError, HybridccError, SpliceRefused
+from hybridcc.errors import AnswerRejected, ExecutionError, HybridccError, SpliceRefused
 from hybridcc.records import Failure
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def attempt(stage: str, failures: list[Failure], action: Callable[[], T], otherw
 def code_of(error: HybridccError) -> str:
     """The stable word for a failure: a refusal's or a fault's own reason where it has one."""
     match error:
-        case SpliceRefused(reason=reason) | ExecutionError(reason=reason):
+        case AnswerRejected(reason=reason) | SpliceRefused(reason=reason) | ExecutionError(reason=reason):
             return reason
         case _:
             return error.code

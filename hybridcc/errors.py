@@ -123,6 +123,17 @@ class AssemblyError(ToolchainError):
         super().__init__(what, where=where, next_step=next_step)
 
 
+class AnswerRejected(HybridccError):
+    """A model's answer that is no rewrite; ``reason`` is the rejection code (see passes/rewrite/rejection.py)."""
+
+    code = "ANSWER_REJECTED"
+    exit_code = 2
+
+    def __init__(self, reason: str, what: str, *, where: str = "", next_step: str = "") -> None:
+        self.reason = reason
+        super().__init__(what, where=where, next_step=next_step)
+
+
 class SpliceRefused(HybridccError):
     """A rewrite that must not be spliced; ``reason`` is the refusal code (see passes/splice.py)."""
 

@@ -94,6 +94,8 @@ def _template() -> jinja2.Template:
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # PTX for a model, not a page
+        block_start_string="{!",  # PTX has vectors of registers: {%f0, %f1}
+        block_end_string="!}",
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -1,9 +1,29 @@
-"""Prompts made by hand, for tests of what carries prompts without reading them."""
+"""Prompts and regions made by hand, for tests of what carries them or reads a part of them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import hybridcc.passes.rewrite.prompt
+from hybridcc.passes.facts import Fact
 from hybridcc.passes.rewrite.prompt import Prompt, of_text
+
+if TYPE_CHECKING:
+    from hybridcc.passes.regions import Region
 
 
 def prompt(text: str = "add one to %in0") -> Prompt:
     return of_text(f"hybridcc rewrite prompt, template test\n\n{text}\n")
+
+
+EXAMPLES = Path(hybridcc.passes.rewrite.prompt.__file__).parent
+BEFORE = (EXAMPLES / "example_before.ptx").read_text()
+AFTER = (EXAMPLES / "example_after.ptx").read_text()
+"""The pair that every prompt shows: one loop over a float32 array, and a right rewrite of it."""
+
+
+def region(text: str = BEFORE, facts: tuple[Fact, ...] = ()) -> Region:
+    """As much of a region as the answer check reads: its text and its facts."""
+    return cast("Region", SimpleNamespace(text=text, facts=facts))

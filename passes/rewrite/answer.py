@@ -1,0 +1,163 @@
+"""From a model's answer to PTX statements that may be spliced: parsed against the grammar, never run, never trusted.
+
+What is checked here needs the answer and the region alone. That registers are declared, outputs written on every
+path, and atomics, barriers and labels in order, the splicer checks; that the values are right, the executor and
+the prover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
+
+from hybridcc.errors import PtxSyntaxError
+from hybridcc.passes.facts import Relation
+from hybridcc.passes.rewrite import precision
+from hybridcc.passes.rewrite.extract import code_of
+from hybridcc.passes.rewrite.rejection import rejected
+from hybridcc.ptx import isa, parse_statements
+from hybridcc.ptx.isa import Effect
+from hybridcc.ptx.nodes import (
+    Block,
+    BranchTargets,
+    CallPrototype,
+    Comment,
+    Directive,
+    Instruction,
+    Label,
+    Raw,
+    RegisterDeclaration,
+    Statement,
+    Variable,
+)
+from hybridcc.ptx.printer import print_statements
+from hybridcc.ptx.source import Source
+
+if TYPE_CHECKING:
+    from hybridcc.passes.regions import Region
+
+NAME = "<answer>"
+ALLOWED_DIRECTIVE = (".pragma", '"nounroll"')
+LEAST_ARCHITECTURE = "sm_80"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """An answer that passed: its statements without comments, and their text, which is what gets spliced."""
+
+    text: str
+    statements: tuple[Statement, ...]
+
+
+def check(answer: str, region: Region, arch: str = LEAST_ARCHITECTURE) -> Rewrite:
+    """The rewrite in an answer. Raises AnswerRejected: a code of rejection.py, a sentence and the place."""
+    source = Source(NAME, code_of(answer))
+    try:
+        parsed = parse_statements(source.text, NAME)
+    except PtxSyntaxError as error:
+        raise rejected("SYNTAX", f"the code is no PTX:\n{error.diagnostics[0]}") from error
+    statements = tuple(_allowed(parsed, source))
+    if not any(isinstance(s, Instruction) for s in flatten(statements)):
+        raise rejected("NO_CODE", "the code holds no instruction")
+    original = tuple(s for s in flatten(parse_statements(region.text)) if isinstance(s, Instruction))
+    rewrite = tuple(s for s in flatten(statements) if isinstance(s, Instruction))
+    for instruction in rewrite:
+        _check_instruction(instruction, arch, source)
+    _check_clocks(original, rewrite, source)
+    _check_spaces(original, rewrite, source)
+    _check_non_coherent(region, original, rewrite, source)
+    precision.audit(original, rewrite, source)
+    text = print_statements(statements)
+    if text == print_statements(tuple(_allowed(parse_statements(region.text), source))):
+        raise rejected("NO_EFFECT", "the answer is the original text")
+    return Rewrite(text, statements)
+
+
+def flatten(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements with those inside scopes in place of the scopes."""
+    for statement in statements:
+        if isinstance(statement, Block):
+            yield from flatten(statement.statements)
+        else:
+            yield statement
+
+
+def _allowed(statements: Iterable[Statement], source: Source) -> Iterator[Statement]:
+    """The statements without comments; raises at one that no rewrite may hold."""
+    for statement in statements:
+        match statement:
+            case Comment():
+                continue
+            case Block(statements=inner):
+                yield replace(statement, statements=tuple(_allowed(inner, source)))
+            case Instruction() | Label() | RegisterDeclaration():
+                yield statement
+            case Directive():
+                if (statement.name, statement.arguments.strip()) != ALLOWED_DIRECTIVE:
+                    raise rejected("DIRECTIVE", f"{statement.name} is not allowed here", source, statement.span)
+                yield statement
+            case Variable():
+                raise rejected("VARIABLE", "a rewrite declares no variable", source, statement.span)
+            case BranchTargets() | CallPrototype():
+                raise rejected("INDIRECT", "a rewrite holds no table of targets", source, statement.span)
+            case Raw():
+                raise rejected("UNKNOWN_STATEMENT", "this is no statement of PTX", source, statement.span)
+            case _:
+                assert_never(statement)
+
+
+def _check_instruction(instruction: Instruction, arch: str, source: Source) -> None:
+    row = isa.lookup(instruction)
+    if row is None:
+        raise rejected("UNKNOWN_OPCODE", f"there is no instruction {instruction.opcode}", source, instruction.span)
+    number = int("".join(c for c in arch if c.isdigit()))
+    if row.sm > number or (row.arch_specific and not arch.endswith(("a", "f"))):
+        raise rejected(
+            "ARCHITECTURE", f"{instruction.opcode} needs sm_{row.sm}, the target is {arch}", source, instruction.span
+        )
+    effects = isa.effects(instruction)
+    if Effect.CALL in effects:
+        raise rejected("CALL", "a rewrite calls nothing", source, instruction.span)
+    if Effect.EXIT in effects:
+        raise rejected("LEAVES", f"{instruction.opcode} would leave the kernel", source, instruction.span)
+    if Effect.CONTROL in effects and instruction.opcode != "bra":
+        raise rejected("INDIRECT", f"{instruction.full_opcode} goes through a table", source, instruction.span)
+
+
+def _check_clocks(original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source) -> None:
+    """A rewrite that could tell that it is being timed could behave for the clock."""
+    fickle = {Effect.CLOCK, Effect.STATE, Effect.VOLATILE}
+    if any(isa.effects(i) & fickle for i in original):
+        return
+    for instruction in rewrite:
+        if isa.effects(instruction) & fickle:
+            raise rejected("CLOCK", "the original does nothing of the kind", source, instruction.span)
+
+
+def _check_spaces(original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source) -> None:
+    known = {space for i in original if (space := _space(i))}
+    for instruction in rewrite:
+        space = _space(instruction)
+        if space and space not in known:
+            used = " and ".join(sorted(known)) or "no memory"
+            raise rejected(
+                "STATE_SPACE", f"this accesses {space} memory, the original {used}", source, instruction.span
+            )
+
+
+def _space(instruction: Instruction) -> str:
+    touches = isa.effects(instruction) & {Effect.READ, Effect.WRITE, Effect.ATOMIC}
+    return (isa.memory_space(instruction) or "generic") if touches else ""
+
+
+def _check_non_coherent(
+    region: Region, original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source
+) -> None:
+    if any(".nc" in i.modifiers for i in original) or any(f.relation is Relation.READ_ONLY for f in region.facts):
+        return
+    for instruction in rewrite:
+        if ".nc" in instruction.modifiers:
+            raise rejected(
+                "NON_COHERENT", "no fact says that this launch leaves the memory alone", source, instruction.span
+            )

@@ -1,0 +1,86 @@
+"""The precision audit: floating-point operations of a rewrite against those of the region it replaces.
+
+It is cheap and coarse: it looks at which operations appear, not at how their values flow. What it lets through is
+still executed and proved bit for bit; what it stops can never be right, or only by the assembler's whim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hybridcc.passes.rewrite.rejection import rejected
+from hybridcc.ptx.isa import Effect, effects
+from hybridcc.ptx.nodes import Instruction
+from hybridcc.ptx.source import Source
+
+WIDTHS = {
+    ".e2m1x2": 4, ".e2m3x2": 6, ".e3m2x2": 6, ".e4m3x2": 8, ".e5m2x2": 8, ".ue8m0x2": 8,
+    ".bf16": 16, ".bf16x2": 16, ".f16": 16, ".f16x2": 16, ".tf32": 19, ".f32": 32, ".f32x2": 32, ".f64": 64,
+}  # fmt: skip
+"""Floating-point types of the PTX ISA (5.2.3), and the bits that carry a value."""
+
+ROUNDING = frozenset({".rn", ".rz", ".rm", ".rp", ".rna", ".rs"})
+INEXACT = frozenset({".approx", ".full"})
+MODES = ROUNDING | INEXACT
+CONTRACTIBLE = frozenset({"add", "sub", "mul"})
+"""Without a rounding modifier these may be merged into an fma (ISA 9.7.3.1 to 9.7.3.3)."""
+MOVES = frozenset({"mov", "selp", "shfl", "ldmatrix", "stmatrix"})
+"""They carry bits and compute nothing, whatever type they are written with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """What the audit compares of one instruction: opcode, floating types, rounding or approximation, ftz and sat."""
+
+    opcode: str
+    types: tuple[str, ...]
+    modes: frozenset[str]
+    flushes: bool
+    saturates: bool
+    instruction: Instruction
+
+
+def audit(original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source) -> None:
+    """Raises AnswerRejected with LOWER_PRECISION, APPROXIMATION, ROUNDING, FLUSHING or CONTRACTION."""
+    known = [o for o in map(_operation, original) if o is not None]
+    for operation in (o for o in map(_operation, rewrite) if o is not None):
+        fault = _fault(operation, known)
+        if fault is not None:
+            raise rejected(*fault, source, operation.instruction.span)
+
+
+def _operation(instruction: Instruction) -> _Operation | None:
+    types = tuple(m for m in instruction.modifiers if m in WIDTHS)
+    touches = effects(instruction) & {Effect.READ, Effect.WRITE} and Effect.ATOMIC not in effects(instruction)
+    if not types or touches or instruction.opcode in MOVES:
+        return None
+    words = frozenset(instruction.modifiers)
+    return _Operation(instruction.opcode, types, words & MODES, ".ftz" in words, ".sat" in words, instruction)
+
+
+def _fault(operation: _Operation, known: list[_Operation]) -> tuple[str, str] | None:
+    """(code, sentence) for what is wrong with one operation of a rewrite, if anything is."""
+    same = [k for k in known if (k.opcode, k.types) == (operation.opcode, operation.types)]
+    kin = same or [k for k in known if set(k.types) & set(operation.types)]
+    narrowest = min((WIDTHS[t] for k in known for t in k.types), default=max(WIDTHS.values()))
+    lower = [t for t in operation.types if WIDTHS[t] < narrowest]
+    inexact = operation.modes & INEXACT
+    if lower:
+        return "LOWER_PRECISION", f"this computes in {lower[0]}, which the original never does"
+    if inexact and not any(inexact <= k.modes for k in same):
+        return "APPROXIMATION", "this is approximate where the original is not"
+    if same and not any(operation.modes == k.modes for k in same):
+        return "ROUNDING", f"this rounds otherwise than the original's {_spelled(same)}"
+    if operation.saturates and not any(k.saturates for k in kin):
+        return "ROUNDING", "this saturates, and the original does not"
+    if kin and operation.flushes not in {k.flushes for k in kin}:
+        word = "flushes" if operation.flushes else "keeps"
+        return "FLUSHING", f"this {word} subnormal numbers, unlike the original's {_spelled(kin)}"
+    if not same and not operation.modes and operation.opcode in CONTRACTIBLE:
+        return "CONTRACTION", "this has no rounding modifier and no counterpart: the assembler may fuse it"
+    return None
+
+
+def _spelled(operations: list[_Operation]) -> str:
+    return " or ".join(sorted({k.instruction.full_opcode for k in operations}))
