@@ -173,10 +173,15 @@ def _ask(region: Region, work: _Work, failures: list[Failure]) -> Exchange | Non
 def _candidate(
     kernel: Kernel, region: Region, number: int, answer: str, exchange: Exchange, work: _Work
 ) -> CandidateRecord:
-    """Splice, verify and assemble one answer; the first stage that fails decides its fate."""
+    """Parse, splice, verify and assemble one answer; the first stage that fails decides its fate."""
+    from hybridcc.passes.rewrite import answer as answers
+
     record = CandidateRecord(f"{region.id}-{number}", region.id, exchange.prompt_hash, answer, PENDING)
     failed: list[Failure] = []
-    spliced = attempt("splice", failed, lambda: _splice(kernel, region, answer), None)
+    rewrite = attempt("answer", failed, lambda: answers.check(answer, region, kernel.arch), None)
+    if rewrite is None:
+        return _failed(record, failed)
+    spliced = attempt("splice", failed, lambda: _splice(kernel, region, rewrite.text), None)
     if spliced is None:
         return _failed(record, failed)
     text, rewritten = spliced
