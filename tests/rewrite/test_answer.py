@@ -166,9 +166,13 @@ def test_non_coherent_loads_need_a_fact() -> None:
     lambda cut: fenced(AFTER[: cut[0]] + cut[1] + AFTER[cut[0] + len(cut[1]) :])
 )))  # fmt: skip
 def test_no_text_does_anything_but_pass_or_be_rejected(answer: str) -> None:
+    assert outcome(answer) in {"passed", *NEXT_STEPS}
+
+
+def outcome(answer: str) -> str:
+    """``passed``, or the code; what passed must parse to what was checked."""
     try:
         rewrite = check(answer, region())
     except AnswerRejected as error:
-        assert error.reason in NEXT_STEPS
-    else:
-        assert parse_statements(rewrite.text) == rewrite.statements
+        return error.reason
+    return "passed" if parse_statements(rewrite.text) == rewrite.statements else "changed in printing"
