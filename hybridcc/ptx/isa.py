@@ -1,459 +1,803 @@
-"""The instruction table: what each PTX opcode reads, writes and does besides, and since when it exists.
+"""The instruction table of PTX: one row for every form of every opcode, and the questions asked of it.
 
-One declarative table (PTX ISA 9.0, chapter 9); liveness, the splicer, the allow-list for model output, the
-executor, the prover and the tokenizer read it and keep no list of their own. What an operation computes is not
-here but in semantics.py.
+After the PTX ISA 9.0, chapter 9 and chapter 10 (special registers). Everything else in hybridcc that needs to know
+what an instruction reads, writes or does asks here; what its result is, is semantics.py.
 
-The operand pattern is one word per operand: ``def``, ``use``, ``addr`` (registers in brackets are read; any
-bracketed operand is one, whatever the pattern says), ``mod`` (read and written), ``label``, ``symbol``, ``def?``
-(a destination that may be left out). The last word repeats for further operands.
+How to read a row, ``F("d:t u:t u:u32", "effects", when=".sync", ...)``:
+
+operand roles, in order: ``d`` written, ``b`` read and written, ``u`` read, ``m`` memory address, ``i`` immediate,
+``l`` label, ``t`` label of a table; a following ``?`` marks an operand that may be absent, ``*`` any number.
+The type after ``:`` is what the operand must have: ``t`` or ``t0`` the first type among the modifiers, ``t1`` the
+second …, ``w`` twice as wide as ``t``, ``any`` no rule, or a type by name; with ``~`` in place of ``:`` the register
+may also be wider (ISA 9.4.1, operand size exceeding instruction-type size).
+``when``: modifiers that select the row, all of them; the first row that fits is taken.
+``ptx`` and ``sm``: the least version and architecture the ISA gives for the form.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from hybridcc.ptx.nodes import (
     Address,
     ArgumentList,
     BracketList,
+    Immediate,
     Instruction,
     Member,
     Name,
     Not,
     Operand,
     Pair,
+    SymbolOffset,
     Vector,
 )
 
 
-class Effect(Enum):
-    """What an instruction does besides computing its destinations from its sources."""
+class Effect(StrEnum):
+    """What an instruction does besides writing its destination registers from its source registers."""
 
-    READ = auto()
+    READ = "read"
     """Reads memory."""
-    WRITE = auto()
+    WRITE = "write"
     """Writes memory."""
-    ATOMIC = auto()
-    """A read-modify-write that other threads see as one step, or an access with acquire/release order."""
-    VOLATILE = auto()
-    """Must happen exactly as often as written, in its place (volatile, relaxed and mmio accesses, sleeps)."""
-    BARRIER = auto()
-    """Waits for other threads."""
-    FENCE = auto()
+    ATOMIC = "atomic"
+    """Reads and writes memory in one step (READ and WRITE are set too), or accesses it with acquire or release."""
+    VOLATILE = "volatile"
+    """May be neither dropped, repeated nor moved: volatile or ordered access, timing, debugging."""
+    BARRIER = "barrier"
+    """Waits for, or announces itself to, other threads."""
+    FENCE = "fence"
     """Orders memory accesses."""
-    CONVERGENT = auto()
-    """Its result or its legality depends on which threads execute it together."""
-    CONTROL = auto()
-    """Control may go elsewhere than to the next statement, within the function."""
-    EXIT = auto()
-    """Ends the function or the thread."""
-    CALL = auto()
-    ASYNC = auto()
-    """Starts or waits for work that completes later."""
-    CLOCK = auto()
-    """Reads something that changes by itself (clocks, performance counters)."""
-    STATE = auto()
-    """Changes state that is neither memory nor a register (register budget, cache policy, stack)."""
-    CARRY_IN = auto()
-    CARRY_OUT = auto()
+    CONVERGENT = "convergent"
+    """Means something else when other threads of the warp execute it, so it stays under the same control."""
+    CONTROL = "control"
+    """Branches within the function."""
+    CALL = "call"
+    EXIT = "exit"
+    """Leaves the function: ret, exit, trap."""
+    ASYNC = "async"
+    """Starts or awaits something that goes on beside the thread."""
+    CLOCK = "clock"
+    """Reads a special register that changes while the thread runs."""
+    CARRY_IN = "carry in"
+    """Reads the condition-code register CC.CF."""
+    CARRY_OUT = "carry out"
+    """Writes the condition-code register CC.CF."""
+    STATE = "state"
+    """Changes state that is neither memory nor a register: register budget, stack."""
+    HINT = "hint"
+    """May speed up memory; never changes a result."""
+    UNKNOWN = "unknown"
+    """Not in this table: anything may happen."""
+
+
+class Rounding(StrEnum):
+    """What is promised about a floating-point result."""
+
+    NONE = "none"
+    """Not floating-point, or only bits moved."""
+    EXACT = "exact"
+    """Correctly rounded (IEEE 754) or exact: every implementation gives the same bits."""
+    CONTRACTIBLE = "contractible"
+    """Correctly rounded unless the assembler fuses it with its neighbour (no rounding modifier given)."""
+    APPROXIMATE = "approximate"
+    """Within an error bound of the ISA; the bits are the hardware's."""
+    UNDOCUMENTED = "undocumented"
+    """Accumulation order and rounding are not documented (floating-point mma)."""
+
+
+Role: TypeAlias = Literal["d", "b", "u", "m", "i", "l", "t"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperandRule:
+    """One operand of a form; see the module's docstring for role and type."""
+
+    role: Role
+    type: str
+    wider: bool = False
+    optional: bool = False
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way of using an opcode. ``least_ptx`` is (major, minor); ``least_sm`` 0 means every architecture."""
+
+    when: tuple[str, ...]
+    operands: tuple[OperandRule, ...]
+    effects: frozenset[Effect]
+    rounding: Rounding
+    least_ptx: tuple[int, int]
+    least_sm: int
+    arch_specific: bool
+    """Only on the very architecture (sm_90a), not on later ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """One row. ``forms`` are operand patterns by the modifier that selects them ("" is the plain form).
-
-    ``ptx`` is the least PTX version (major, minor) and ``sm`` the least architecture of the plain opcode; single
-    modifiers may need more (FEATURES).
-    """
-
     name: str
-    forms: tuple[tuple[str, tuple[str, ...]], ...]
-    effects: frozenset[Effect] = frozenset()
-    ptx: tuple[int, int] = (1, 0)
-    sm: int = 10
-    section: str = ""
+    summary: str
+    forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """The least PTX version and architecture for one instruction."""
+
+    ptx: tuple[int, int]
+    sm: int
     arch_specific: bool = False
-    """Exists only on an architecture-specific target such as sm_90a."""
-
-    def pattern(self, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-        for selector, pattern in self.forms:
-            if not selector or selector in modifiers:
-                return pattern
-        return self.forms[-1][1]
 
 
-R, W, A, V, B, F = Effect.READ, Effect.WRITE, Effect.ATOMIC, Effect.VOLATILE, Effect.BARRIER, Effect.FENCE
-C, J, X, L, Y, K, S = (
-    Effect.CONVERGENT, Effect.CONTROL, Effect.EXIT, Effect.CALL, Effect.ASYNC, Effect.CLOCK, Effect.STATE,
-)  # fmt: skip
+# --- the table ------------------------------------------------------------------------------------------
 
-# name | forms | effects | PTX | sm | section of the PTX ISA
-_ROWS: tuple[tuple[str, str, tuple[Effect, ...], str, int, str], ...] = (
-    # integer arithmetic
-    ("add", "def use", (), "1.0", 10, "9.7.1.1"),
-    ("sub", "def use", (), "1.0", 10, "9.7.1.2"),
-    ("mul", "def use", (), "1.0", 10, "9.7.1.3"),
-    ("mad", "def use", (), "1.0", 10, "9.7.1.4"),
-    ("mul24", "def use", (), "1.0", 10, "9.7.1.5"),
-    ("mad24", "def use", (), "1.0", 10, "9.7.1.6"),
-    ("sad", "def use", (), "1.0", 10, "9.7.1.7"),
-    ("div", "def use", (), "1.0", 10, "9.7.1.8"),
-    ("rem", "def use", (), "1.0", 10, "9.7.1.9"),
-    ("abs", "def use", (), "1.0", 10, "9.7.1.10"),
-    ("neg", "def use", (), "1.0", 10, "9.7.1.11"),
-    ("min", "def use", (), "1.0", 10, "9.7.1.12"),
-    ("max", "def use", (), "1.0", 10, "9.7.1.13"),
-    ("popc", "def use", (), "2.0", 20, "9.7.1.14"),
-    ("clz", "def use", (), "2.0", 20, "9.7.1.15"),
-    ("bfind", "def use", (), "2.0", 20, "9.7.1.16"),
-    ("fns", "def use", (), "6.0", 30, "9.7.1.17"),
-    ("brev", "def use", (), "2.0", 20, "9.7.1.18"),
-    ("bfe", "def use", (), "2.0", 20, "9.7.1.19"),
-    ("bfi", "def use", (), "2.0", 20, "9.7.1.20"),
-    ("szext", "def use", (), "7.6", 70, "9.7.1.21"),
-    ("bmsk", "def use", (), "7.6", 70, "9.7.1.22"),
-    ("dp4a", "def use", (), "5.0", 61, "9.7.1.23"),
-    ("dp2a", "def use", (), "5.0", 61, "9.7.1.24"),
-    ("addc", "def use", (Effect.CARRY_IN,), "1.2", 10, "9.7.2.2"),
-    ("subc", "def use", (Effect.CARRY_IN,), "1.2", 10, "9.7.2.4"),
-    ("madc", "def use", (Effect.CARRY_IN,), "3.0", 20, "9.7.2.6"),
-    # floating point
-    ("testp", "def use", (), "2.0", 20, "9.7.3.1"),
-    ("copysign", "def use", (), "2.0", 20, "9.7.3.2"),
-    ("fma", "def use", (), "1.4", 13, "9.7.3.6"),
-    ("rcp", "def use", (), "1.0", 10, "9.7.3.13"),
-    ("sqrt", "def use", (), "1.0", 10, "9.7.3.15"),
-    ("rsqrt", "def use", (), "1.0", 10, "9.7.3.16"),
-    ("sin", "def use", (), "1.0", 10, "9.7.3.18"),
-    ("cos", "def use", (), "1.0", 10, "9.7.3.19"),
-    ("lg2", "def use", (), "1.0", 10, "9.7.3.20"),
-    ("ex2", "def use", (), "1.0", 10, "9.7.3.21"),
-    ("tanh", "def use", (), "7.0", 75, "9.7.3.22"),
-    # comparison and selection
-    ("set", "def use", (), "1.0", 10, "9.7.6.1"),
-    ("setp", "def use", (), "1.0", 10, "9.7.6.2"),
-    ("selp", "def use", (), "1.0", 10, "9.7.6.3"),
-    ("slct", "def use", (), "1.0", 10, "9.7.6.4"),
-    # logic and shift
-    ("and", "def use", (), "1.0", 10, "9.7.8.1"),
-    ("or", "def use", (), "1.0", 10, "9.7.8.2"),
-    ("xor", "def use", (), "1.0", 10, "9.7.8.3"),
-    ("not", "def use", (), "1.0", 10, "9.7.8.4"),
-    ("cnot", "def use", (), "1.0", 10, "9.7.8.5"),
-    ("lop3", "def use", (), "4.3", 50, "9.7.8.6"),
-    ("shf", "def use", (), "3.1", 32, "9.7.8.7"),
-    ("shl", "def use", (), "1.0", 10, "9.7.8.8"),
-    ("shr", "def use", (), "1.0", 10, "9.7.8.9"),
-    # data movement
-    ("mov", "def use", (), "1.0", 10, "9.7.9.3"),
-    ("shfl", "def use", (C,), "3.0", 30, "9.7.9.6"),
-    ("prmt", "def use", (), "2.0", 20, "9.7.9.7"),
-    ("ld", "def addr use", (R,), "1.0", 10, "9.7.9.8"),
-    ("ldu", "def addr", (R,), "2.0", 20, "9.7.9.10"),
-    ("st", "addr use", (W,), "1.0", 10, "9.7.9.11"),
-    ("multimem", ".st: addr use; .red: addr use; def addr use", (R, W, A), "8.1", 90, "9.7.9.14"),
-    ("prefetch", "addr", (), "2.0", 20, "9.7.9.15"),
-    ("prefetchu", "addr", (), "2.0", 20, "9.7.9.15"),
-    ("applypriority", "addr use", (S,), "7.4", 80, "9.7.9.16"),
-    ("discard", "addr use", (W,), "7.4", 80, "9.7.9.17"),
-    ("createpolicy", "def use", (), "7.4", 80, "9.7.9.18"),
-    ("isspacep", "def use", (), "2.0", 20, "9.7.9.19"),
-    ("istypep", "def use", (), "4.0", 30, "9.7.9.19"),
-    ("cvta", "def use", (), "2.0", 20, "9.7.9.20"),
-    ("cvt", "def use", (), "1.0", 10, "9.7.9.21"),
-    ("mapa", "def use", (), "7.8", 90, "9.7.9.24"),
-    ("getctarank", "def use", (), "7.8", 90, "9.7.9.25"),
-    ("cp", ".wait_group: use; .wait_all: use; .commit_group: use; .mbarrier: addr; addr addr use", (R, W, Y),
-     "7.0", 80, "9.7.9.25"),
-    ("tensormap", ".cp_fenceproxy: addr addr use; addr use", (R, W), "8.3", 90, "9.7.9.28"),
-    # textures and surfaces
-    ("tex", "def addr use", (R,), "1.0", 10, "9.7.10.3"),
-    ("tld4", "def addr use", (R,), "2.2", 20, "9.7.10.4"),
-    ("txq", "def addr use", (R,), "1.5", 10, "9.7.10.5"),
-    ("suld", "def addr", (R,), "1.5", 20, "9.7.11.1"),
-    ("sust", "addr use", (W,), "1.5", 20, "9.7.11.2"),
-    ("sured", "addr use", (R, W, A), "2.0", 20, "9.7.11.3"),
-    ("suq", "def addr", (R,), "1.5", 20, "9.7.11.4"),
-    # control flow
-    ("bra", "label", (J,), "1.0", 10, "9.7.12.3"),
-    ("brx", "use label", (J,), "6.0", 30, "9.7.12.4"),
-    ("call", "call", (L, R, W, C), "1.0", 10, "9.7.12.5"),
-    ("ret", "use", (X,), "1.0", 10, "9.7.12.6"),
-    ("exit", "use", (X,), "1.0", 10, "9.7.12.7"),
-    ("trap", "use", (X,), "1.0", 10, "9.7.19.5"),
-    # parallel synchronisation and communication
-    ("bar", ".red: def use; use", (B, C, F), "1.0", 10, "9.7.13.1"),
-    ("barrier", ".red: def use; use", (B, C, F), "6.0", 30, "9.7.13.1"),
-    ("membar", "use", (F,), "1.4", 10, "9.7.13.5"),
-    ("fence", "addr use", (F,), "6.0", 70, "9.7.13.5"),
-    ("atom", "def addr use", (R, W, A), "1.1", 11, "9.7.13.6"),
-    ("red", "addr use", (R, W, A), "1.2", 11, "9.7.13.7"),
-    ("vote", "def use", (C,), "1.2", 12, "9.7.13.9"),
-    ("match", "def use", (C,), "6.0", 70, "9.7.13.10"),
-    ("activemask", "def", (C,), "6.2", 30, "9.7.13.11"),
-    ("redux", "def use", (C,), "7.0", 80, "9.7.13.12"),
-    ("griddepcontrol", "use", (B, F), "7.8", 90, "9.7.13.13"),
-    ("elect", "def use", (C,), "8.0", 90, "9.7.13.14"),
-    ("mbarrier", ".init: addr use; .inval: addr; .expect_tx: addr use; .complete_tx: addr use; "
-     ".pending_count: def use; .test_wait: def addr use; .try_wait: def addr use; def? addr use",
-     (R, W, A, B, F), "7.0", 80, "9.7.13.15"),
-    ("clusterlaunchcontrol", ".try_cancel: addr addr; def use", (R, W, Y), "8.6", 100, "9.7.13.16"),
-    # matrix instructions
-    ("wmma", ".load: def addr use; .store: addr use; def use", (C,), "6.0", 70, "9.7.14.4"),
-    ("mma", "def use", (C,), "6.4", 70, "9.7.14.5"),
-    ("ldmatrix", "def addr", (R, C), "6.5", 75, "9.7.14.5"),
-    ("stmatrix", "addr use", (W, C), "7.8", 90, "9.7.14.5"),
-    ("movmatrix", "def use", (C,), "7.8", 75, "9.7.14.5"),
-    ("wgmma", ".mma_async: mod use; use", (R, C, Y), "8.0", 90, "9.7.15"),
-    ("tcgen05", ".ld: def addr use; .alloc: addr use; addr use", (R, W, C, Y), "8.6", 100, "9.7.16"),
-    # stack
-    ("stacksave", "def", (), "7.3", 52, "9.7.17.1"),
-    ("stackrestore", "use", (S,), "7.3", 52, "9.7.17.2"),
-    ("alloca", "def use", (S,), "7.3", 52, "9.7.17.3"),
-    # video
-    ("vadd", "def use", (), "2.0", 20, "9.7.18.1"),
-    ("vsub", "def use", (), "2.0", 20, "9.7.18.1"),
-    ("vabsdiff", "def use", (), "2.0", 20, "9.7.18.1"),
-    ("vmin", "def use", (), "2.0", 20, "9.7.18.1"),
-    ("vmax", "def use", (), "2.0", 20, "9.7.18.1"),
-    ("vshl", "def use", (), "2.0", 20, "9.7.18.2"),
-    ("vshr", "def use", (), "2.0", 20, "9.7.18.2"),
-    ("vmad", "def use", (), "2.0", 20, "9.7.18.3"),
-    ("vset", "def use", (), "2.0", 20, "9.7.18.4"),
-    ("vadd2", "def use", (), "3.0", 30, "9.7.18.5"),
-    ("vsub2", "def use", (), "3.0", 30, "9.7.18.5"),
-    ("vavrg2", "def use", (), "3.0", 30, "9.7.18.5"),
-    ("vabsdiff2", "def use", (), "3.0", 30, "9.7.18.5"),
-    ("vmin2", "def use", (), "3.0", 30, "9.7.18.5"),
-    ("vmax2", "def use", (), "3.0", 30, "9.7.18.5"),
-    ("vset2", "def use", (), "3.0", 30, "9.7.18.6"),
-    ("vadd4", "def use", (), "3.0", 30, "9.7.18.7"),
-    ("vsub4", "def use", (), "3.0", 30, "9.7.18.7"),
-    ("vavrg4", "def use", (), "3.0", 30, "9.7.18.7"),
-    ("vabsdiff4", "def use", (), "3.0", 30, "9.7.18.7"),
-    ("vmin4", "def use", (), "3.0", 30, "9.7.18.7"),
-    ("vmax4", "def use", (), "3.0", 30, "9.7.18.7"),
-    ("vset4", "def use", (), "3.0", 30, "9.7.18.8"),
-    # miscellaneous
-    ("brkpt", "use", (V,), "1.0", 11, "9.7.19.1"),
-    ("nanosleep", "use", (V,), "6.3", 70, "9.7.19.2"),
-    ("pmevent", "use", (V,), "1.4", 10, "9.7.19.3"),
-    ("setmaxnreg", "use", (S, C), "8.0", 90, "9.7.19.4"),
-)  # fmt: skip
-
-_ARCH_SPECIFIC = frozenset({"wgmma", "setmaxnreg", "tensormap", "tcgen05"})
+_EFFECT_WORDS = {e.value.replace(" ", "-"): e for e in Effect}
+_ROUNDINGS = {r.value: r for r in Rounding}
 
 
-def _row(name: str, forms: str, effects: tuple[Effect, ...], ptx: str, sm: int, section: str) -> Opcode:
-    parsed = []
-    for form in forms.split(";"):
-        selector, found, pattern = form.strip().rpartition(":")
-        parsed.append((selector if found else "", tuple(pattern.split())))
-    major, minor = ptx.split(".")
-    return Opcode(
-        name, tuple(parsed), frozenset(effects), (int(major), int(minor)), sm, section, name in _ARCH_SPECIFIC
+def _rule(text: str) -> OperandRule:
+    optional, repeated = text.endswith("?"), text.endswith("*")
+    text = text.rstrip("?*")
+    wider = "~" in text
+    role, _, type_ = text.replace("~", ":").partition(":")
+    return OperandRule(role, type_ or "any", wider, optional, repeated)  # type: ignore[arg-type]
+
+
+def F(
+    operands: str,
+    words: str = "",
+    *,
+    when: str = "",
+    ptx: tuple[int, int] = (1, 0),
+    sm: int = 0,
+    only: bool = False,
+) -> Form:
+    """One row. ``words`` are effects and at most one rounding."""
+    given = words.split()
+    rounding = [_ROUNDINGS[w] for w in given if w in _ROUNDINGS]
+    return Form(
+        tuple(when.split()),
+        tuple(_rule(o) for o in operands.split()),
+        frozenset(_EFFECT_WORDS[w] for w in given if w not in _ROUNDINGS),
+        rounding[0] if rounding else Rounding.NONE,
+        ptx,
+        sm,
+        only,
     )
 
 
-OPCODES: MappingProxyType[str, Opcode] = MappingProxyType({row[0]: _row(*row) for row in _ROWS})
-"""Every opcode known, by its first word ("cp" for cp.async)."""
+_ROWS: dict[str, tuple[str, tuple[Form, ...]]] = {}
 
-SPACES = frozenset({".const", ".global", ".local", ".param", ".shared"})
-_ORDERED = frozenset({".acquire", ".release", ".acq_rel", ".sc"})
-_AT_ONCE = frozenset({".volatile", ".relaxed", ".mmio"})
-_CLOCKS = frozenset({"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
 
-SPECIAL_REGISTERS = frozenset(
+def _op(names: str, summary: str, *forms: Form) -> None:
+    for name in names.split():
+        _ROWS[name] = (summary, forms)
+
+
+_V20 = (2, 0)
+_UNARY, _BINARY, _TERNARY = "d:t u:t", "d:t u:t u:t", "d:t u:t u:t u:t"
+
+# Integer arithmetic (9.7.1) and extended precision (9.7.2)
+_op(
+    "add sub",
+    "sum, difference",
+    F(_BINARY, "carry-out", when=".cc", ptx=(1, 2)),
+    F(_BINARY, "contractible"),
+)
+_op("addc subc", "sum, difference with carry", F(_BINARY, "carry-in", ptx=(1, 2)))
+_op("mul", "product", F("d:w u:t u:t", when=".wide"), F(_BINARY, "contractible"))
+_op(
+    "mad",
+    "product and sum",
+    F("d:w u:t u:t u:w", when=".wide"),
+    F(_TERNARY, "carry-out", when=".cc", ptx=(3, 0), sm=20),
+    F(_TERNARY, "exact"),
+)
+_op("madc", "product and sum with carry", F(_TERNARY, "carry-in", ptx=(3, 0), sm=20))
+_op("mul24", "product of 24-bit integers", F(_BINARY))
+_op("mad24", "product of 24-bit integers and sum", F(_TERNARY))
+_op("sad", "sum of the absolute difference", F("d:t u:t u:t u:t"))
+_op(
+    "div",
+    "quotient",
+    F(_BINARY, "approximate", when=".approx"),
+    F(_BINARY, "approximate", when=".full"),
+    F(_BINARY, "exact"),
+)
+_op("rem", "remainder", F(_BINARY))
+_op("abs neg", "absolute value, negation", F(_UNARY, "exact"))
+_op("min max", "minimum, maximum", F("d:t u:t u:t u:t?", "exact"))
+_op("popc clz", "count of ones, of leading zeros", F("d:u32 u:t", ptx=_V20, sm=20))
+_op("bfind", "the most significant non-sign bit", F("d:u32 u:t", ptx=_V20, sm=20))
+_op("fns", "the n-th set bit", F("d:b32 u:b32 u:u32 u:s32", ptx=(6, 0), sm=30))
+_op("brev", "bits in reverse order", F(_UNARY, ptx=_V20, sm=20))
+_op("bfe", "bit field out of a word", F("d:t u:t u:u32 u:u32", ptx=_V20, sm=20))
+_op("bfi", "bit field into a word", F("d:t u:t u:t u:u32 u:u32", ptx=_V20, sm=20))
+_op("szext", "sign- or zero-extension from a bit", F("d:t u:t u:u32", ptx=(7, 6), sm=70))
+_op("bmsk", "mask of bits", F("d:b32 u:u32 u:u32", ptx=(7, 6), sm=70))
+_op("dp4a dp2a", "dot product of bytes and accumulate", F("d:any u:b32 u:b32 u:any", ptx=(5, 0), sm=61))
+
+# Floating point (9.7.3 to 9.7.5)
+_op("testp", "class of a floating-point number", F("d:pred u:t", ptx=_V20, sm=20))
+_op("copysign", "sign of one number on another", F(_BINARY, "exact", ptx=_V20, sm=20))
+_op("fma", "product and sum, rounded once", F(_TERNARY, "exact", ptx=(1, 4)))
+_op("rcp sqrt", "reciprocal, square root", F(_UNARY, "approximate", when=".approx"), F(_UNARY, "exact"))
+_op("rsqrt", "reciprocal square root", F(_UNARY, "approximate"))
+_op("sin cos lg2 ex2", "elementary function", F(_UNARY, "approximate"))
+_op("tanh", "hyperbolic tangent", F(_UNARY, "approximate", ptx=(7, 0), sm=75))
+
+# Comparison and selection (9.7.6)
+_op("set", "comparison as a number", F("d:t0 u:t1 u:t1 u:pred?"))
+_op("setp", "comparison as a predicate", F("d:pred u:t u:t u:pred?"))
+_op("selp", "one of two by a predicate", F("d:t u:t u:t u:pred"))
+_op("slct", "one of two by a sign", F("d:t0 u:t0 u:t0 u:t1"))
+
+# Logic and shifts (9.7.8)
+_op("and or xor", "bitwise logic", F(_BINARY))
+_op("not cnot", "bitwise and logical negation", F(_UNARY))
+_op("lop3", "any logic of three", F("d:b32 u:b32 u:b32 u:b32 i u:pred?", ptx=(4, 3), sm=50))
+_op("shl shr", "shift", F("d:t u:t u:u32"))
+_op("shf", "shift of a double word", F("d:b32 u:b32 u:b32 u:u32", ptx=(3, 1), sm=32))
+
+# Data movement and conversion (9.7.9)
+_op("mov", "copy; pack and unpack; address of a variable", F("d:t u:t"))
+_op("prmt", "bytes by selector", F("d:b32 u:b32 u:b32 u:b32", ptx=_V20, sm=20))
+_op("ld", "load", F("d~t m u:b64?", "read"))
+_op("ldu", "load of data the whole warp reads alike", F("d~t m", "read", ptx=_V20, sm=20))
+_op(
+    "st",
+    "store",
+    F("m u:any u:any?  u:any?", "write volatile async", when=".async", ptx=(8, 1), sm=90),
+    F("m u:u64 u:any", "write async", when=".bulk", ptx=(8, 6), sm=100),
+    F("m u~t u:b64?", "write"),
+)
+_op(
+    "multimem",
+    "access to several memories at once",
+    F("d~t m", "read volatile", when=".ld_reduce", ptx=(8, 1), sm=90),
+    F("m u~t", "write volatile", when=".st", ptx=(8, 1), sm=90),
+    F("m u~t", "read write atomic volatile", when=".red", ptx=(8, 1), sm=90),
+    F("m m u:u32 u*", "read write async", when=".cp", ptx=(9, 0), sm=90),
+)
+_op("prefetch", "hint to fetch", F("m", "hint", ptx=_V20, sm=20))
+_op("prefetchu", "hint to fetch into the uniform cache", F("m", "hint", ptx=_V20, sm=20))
+_op("applypriority", "hint to change eviction priority", F("m i", "hint", ptx=(7, 4), sm=80))
+_op("discard", "gives up the content of memory", F("m i", "write", ptx=(7, 4), sm=80))
+_op(
+    "createpolicy",
+    "cache policy",
+    F("d:b64 u u?", when=".cvt", ptx=(7, 4), sm=80),
+    F("d:b64 m u:u32 u:u32 u:f32?", when=".range", ptx=(7, 4), sm=80),
+    F("d:b64 u:f32?", ptx=(7, 4), sm=80),
+)
+_op("isspacep", "whether an address lies in a space", F("d:pred u:any", ptx=_V20, sm=20))
+_op("cvta", "address to generic and back", F("d:t u:t", ptx=_V20, sm=20))
+_op(
+    "cvt",
+    "conversion",
+    F("d:any u:t2 u:t2 u:t3?", when=".pack", ptx=(6, 5), sm=72),
+    F("d~t0 u~t1 u:any? u:any? u:any? u:any?", "exact"),
+)
+_op("mapa", "address in another block of the cluster", F("d:t u:any u:u32", ptx=(7, 8), sm=90))
+_op("getctarank", "rank of the block that owns an address", F("d:u32 u:t", ptx=(7, 8), sm=90))
+_op("istypep", "whether a reference is of a type", F("d:pred u:any", ptx=(4, 0), sm=30))
+_op("alloca", "memory on the stack", F("d:any u:any i?", "state", ptx=(7, 3), sm=52))
+_op("stacksave", "the stack pointer", F("d:any", "state", ptx=(7, 3), sm=52))
+_op("stackrestore", "sets the stack pointer", F("u:any", "state", ptx=(7, 3), sm=52))
+
+# Asynchronous copies (9.7.9.25 to 9.7.9.27)
+_op(
+    "cp",
+    "asynchronous copy",
+    F("", "async", when=".async .commit_group", ptx=(7, 0), sm=80),
+    F("", "async", when=".async .bulk .commit_group", ptx=(8, 0), sm=90),
+    F("i", "async fence", when=".async .bulk .wait_group", ptx=(8, 0), sm=90),
+    F("i", "async fence", when=".async .wait_group", ptx=(7, 0), sm=80),
+    F("", "async fence", when=".async .wait_all", ptx=(7, 0), sm=80),
+    F("m", "read write async", when=".async .mbarrier", ptx=(7, 0), sm=80),
+    F("m", "hint async", when=".async .bulk .prefetch .tensor", ptx=(8, 0), sm=90),
+    F("m u:u32 u:b64?", "hint async", when=".async .bulk .prefetch", ptx=(8, 0), sm=90),
+    F("m m u*", "read write atomic async", when=".reduce .async .bulk", ptx=(8, 0), sm=90),
+    F("m m u*", "read write async", when=".async .bulk", ptx=(8, 0), sm=90),
+    F("m m i u:any? u:b64?", "read write async", when=".async", ptx=(7, 0), sm=80),
+)
+_op(
+    "tensormap",
+    "changes a tensor map",
+    F("m u*", "read write", when=".replace", ptx=(8, 3), sm=90, only=True),
+    F("m m i", "read write fence convergent", when=".cp_fenceproxy", ptx=(8, 3), sm=90),
+)
+
+# Textures and surfaces (9.7.10, 9.7.11)
+_op("tex", "texture fetch", F("d:t0 m u* ", "read"))
+_op("tld4", "four texels around a place", F("d:t0 m u*", "read", ptx=(2, 2), sm=20))
+_op("txq suq", "property of a texture or surface", F("d:b32 m u:any?", ptx=(1, 5)))
+_op("suld", "surface load", F("d:t m", "read", ptx=(1, 5)))
+_op("sust", "surface store", F("m u:t", "write", ptx=(1, 5)))
+_op("sured", "reduction on a surface", F("m u:t", "read write atomic", ptx=_V20, sm=20))
+
+# Control flow (9.7.12)
+_op("bra", "branch", F("l", "control"))
+_op("brx", "branch by table", F("u:u32 t", "control", ptx=(6, 0), sm=30))
+_op("call", "call of a function", F("u*", "call read write"))
+_op("ret exit", "leaves the function, ends the thread", F("", "exit"))
+_op("trap", "aborts the launch", F("", "exit volatile"))
+_op("brkpt", "stops in the debugger", F("", "volatile"))
+_op("pmevent", "triggers performance counters", F("i", "volatile", ptx=(1, 4)))
+_op("nanosleep", "waits", F("u:u32", "volatile", ptx=(6, 3), sm=70))
+
+# Synchronisation and communication (9.7.13)
+_op(
+    "bar barrier",
+    "barrier of a block",
+    F("u:b32", "barrier convergent fence", when=".warp", ptx=(6, 0), sm=30),
+    F("", "barrier convergent fence", when=".cluster", ptx=(7, 8), sm=90),
+    F("d:any u:u32 u:pred", "barrier convergent fence", when=".red", ptx=_V20, sm=20),
+    F("d:any u:u32 u:u32 u:pred", "barrier convergent fence", when=".red", ptx=_V20, sm=20),
+    F("u:u32 u:u32", "barrier convergent fence", when=".arrive", ptx=_V20, sm=20),
+    F("u:u32 u:u32?", "barrier convergent fence"),
+)
+_op("membar", "memory fence", F("", "fence", ptx=(1, 4)))
+_op("fence", "memory fence", F("m? i?", "fence", ptx=(6, 0), sm=70))
+_op("atom", "atomic operation", F("d:t m u:t u:t? u:b64?", "read write atomic", ptx=(1, 1), sm=11))
+_op(
+    "red",
+    "atomic operation without a result",
+    F("m u:t m u:any?", "read write atomic async", when=".async", ptx=(8, 1), sm=90),
+    F("m u:t u:b64?", "read write atomic", ptx=(1, 2), sm=11),
+)
+_op(
+    "vote",
+    "vote of a warp",
+    F("d:t u:pred u:b32", "convergent", when=".sync", ptx=(6, 0), sm=30),
+    F("d:t u:pred", "convergent", ptx=(1, 2), sm=12),
+)
+_op("match", "lanes with an equal value", F("d:b32 u:t u:b32", "convergent", ptx=(6, 0), sm=70))
+_op("activemask", "lanes that run together", F("d:b32", "convergent", ptx=(6, 2), sm=30))
+_op("redux", "reduction over a warp", F("d:t u:t u:b32", "convergent", ptx=(7, 0), sm=80))
+_op("elect", "one lane of a warp", F("d:any u:b32", "convergent", ptx=(8, 0), sm=90))
+_op(
+    "shfl",
+    "exchange in a warp",
+    F("d:b32 u:b32 u:b32 u:b32 u:b32", "convergent", when=".sync", ptx=(6, 0), sm=30),
+    F("d:b32 u:b32 u:b32 u:b32", "convergent", ptx=(3, 0), sm=30),
+)
+_op("griddepcontrol", "order between dependent launches", F("", "async fence volatile", ptx=(7, 8), sm=90))
+_op(
+    "mbarrier",
+    "barrier in memory",
+    F("m u:u32", "read write", when=".init", ptx=(7, 0), sm=80),
+    F("m", "read write", when=".inval", ptx=(7, 0), sm=80),
+    F("m u:u32", "read write atomic async", when=".expect_tx", ptx=(8, 0), sm=90),
+    F("m u:u32", "read write atomic async", when=".complete_tx", ptx=(8, 0), sm=90),
+    F("d:any u:b64", when=".pending_count", ptx=(7, 0), sm=80),
+    F("d:any m u:any u:u32?", "read barrier volatile", when=".try_wait", ptx=(7, 8), sm=90),
+    F("d:any m u:any", "read barrier volatile", when=".test_wait", ptx=(7, 0), sm=80),
+    F("d:any m u:u32?", "read write atomic barrier", ptx=(7, 0), sm=80),
+)
+_op(
+    "clusterlaunchcontrol",
+    "takes work from a later block",
+    F("m m", "read write async", when=".try_cancel", ptx=(8, 6), sm=100),
+    F("d:any u:b128", when=".query_cancel", ptx=(8, 6), sm=100),
+)
+
+# Matrix instructions (9.7.14 to 9.7.16)
+_op(
+    "wmma",
+    "matrix tile of a warp",
+    F("d:any m u:b32?", "read convergent", when=".load", ptx=(6, 0), sm=70),
+    F("m u:any u:b32?", "write convergent", when=".store", ptx=(6, 0), sm=70),
+    F("d:any u:any u:any u:any", "convergent undocumented", when=".mma", ptx=(6, 0), sm=70),
+)
+_op("mma", "matrix product of a warp", F("d:any u:any u:any u:any u*", "convergent undocumented", ptx=(6, 4), sm=70))
+_op("ldmatrix", "matrix load of a warp", F("d:any m", "read convergent", ptx=(6, 5), sm=75))
+_op("stmatrix", "matrix store of a warp", F("m u:any", "write convergent", ptx=(7, 8), sm=90))
+_op("movmatrix", "matrix transpose of a warp", F("d:b32 u:b32", "convergent", ptx=(7, 8), sm=75))
+_op(
+    "wgmma",
+    "matrix product of a warp group",
+    F("", "async fence convergent", when=".fence", ptx=(8, 0), sm=90, only=True),
+    F("", "async convergent", when=".commit_group", ptx=(8, 0), sm=90, only=True),
+    F("i", "async fence convergent", when=".wait_group", ptx=(8, 0), sm=90, only=True),
+    F("b:any u*", "read async convergent undocumented", when=".mma_async", ptx=(8, 0), sm=90, only=True),
+)
+_op(
+    "tcgen05",
+    "tensor memory and its matrix product",
+    F("m u:u32", "read write convergent barrier", when=".alloc", ptx=(8, 6), sm=100, only=True),
+    F("u:u32 u:u32", "write convergent", when=".dealloc", ptx=(8, 6), sm=100, only=True),
+    F("", "state convergent", when=".relinquish_alloc_permit", ptx=(8, 6), sm=100, only=True),
+    F("d:any m u*", "read async convergent", when=".ld", ptx=(8, 6), sm=100, only=True),
+    F("m u*", "write async convergent", when=".st", ptx=(8, 6), sm=100, only=True),
+    F("", "async fence convergent", when=".wait::ld", ptx=(8, 6), sm=100, only=True),
+    F("", "async fence convergent", when=".wait::st", ptx=(8, 6), sm=100, only=True),
+    F("m u*", "read write async", when=".cp", ptx=(8, 6), sm=100, only=True),
+    F("m", "read write async", when=".shift", ptx=(8, 6), sm=100, only=True),
+    F("m u*", "read write async undocumented", when=".mma", ptx=(8, 6), sm=100, only=True),
+    F("m u:any?", "read write async", when=".commit", ptx=(8, 6), sm=100, only=True),
+    F("", "fence", when=".fence::before_thread_sync", ptx=(8, 6), sm=100, only=True),
+    F("", "fence", when=".fence::after_thread_sync", ptx=(8, 6), sm=100, only=True),
+)
+_op("setmaxnreg", "changes the registers a warp has", F("i", "convergent state", ptx=(8, 0), sm=90, only=True))
+
+# Video instructions (9.7.17)
+_op(
+    "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset",
+    "operation on a selected byte or half",
+    F("d:any u:any u:any u:any?", ptx=_V20, sm=20),
+)
+_op(
+    "vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4",
+    "operation on all halves or bytes",
+    F("d:any u:any u:any u:any", ptx=(3, 0), sm=30),
+)
+
+OPCODES: Mapping[str, Opcode] = MappingProxyType(
+    {name: Opcode(name, summary, forms) for name, (summary, forms) in _ROWS.items()}
+)
+"""Every opcode by its name."""
+
+# --- special registers (ISA chapter 10) -----------------------------------------------------------------
+
+_U32 = """
+%tid %ntid %ctaid %nctaid %laneid %warpid %nwarpid %smid %nsmid %clock %clock_hi %globaltimer_lo %globaltimer_hi
+%lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt
+%clusterid %nclusterid %cluster_ctaid %cluster_nctaid %cluster_ctarank %cluster_nctarank
+%total_smem_size %aggr_smem_size %dynamic_smem_size
+"""
+_U64 = "%gridid %clock64 %globaltimer %current_graph_exec"
+_B32 = """
+%reserved_smem_offset_begin %reserved_smem_offset_end %reserved_smem_offset_cap
+%reserved_smem_offset_0 %reserved_smem_offset_1
+"""
+
+SPECIAL_REGISTERS: Mapping[str, str] = MappingProxyType(
     {
-        "%tid", "%ntid", "%laneid", "%warpid", "%nwarpid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid",
-        "%is_explicit_cluster", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid",
-        "%cluster_ctarank", "%cluster_nctarank", "%lanemask_eq", "%lanemask_le", "%lanemask_lt", "%lanemask_ge",
-        "%lanemask_gt", "%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi",
-        "%total_smem_size", "%aggr_smem_size", "%dynamic_smem_size", "%current_graph_exec",
+        **dict.fromkeys(_U32.split(), ".u32"),
+        **dict.fromkeys(_U64.split(), ".u64"),
+        **dict.fromkeys(_B32.split(), ".b32"),
+        **{f"%pm{n}": ".u32" for n in range(8)},
+        **{f"%pm{n}_64": ".u64" for n in range(8)},
+        **{f"%envreg{n}": ".b32" for n in range(32)},
+        "%is_explicit_cluster": ".pred",
     }
-)  # fmt: skip
-"""Those without a number in their name (PTX ISA chapter 10); is_special_register also knows the numbered ones."""
+)
+"""Predefined registers by spelling (without .x .y .z) and their types."""
 
-_NUMBERED_SPECIALS = ("%pm", "%envreg")
-_RESERVED_SHARED = "%reserved_smem_offset_"
+CHANGING_REGISTERS = frozenset(
+    {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%warpid", "%smid"}
+    | {f"%pm{n}" for n in range(8)}
+    | {f"%pm{n}_64" for n in range(8)}
+)
+"""Special registers that may give another value at a second read."""
+
+
+def is_special_register(operand: Operand | str) -> bool:
+    """Whether a name (with or without .x .y .z .w) or an operand is a predefined read-only register."""
+    match operand:
+        case Name(text=name) | Member(name=name):
+            return name in SPECIAL_REGISTERS
+        case str():
+            return operand.partition(".")[0] in SPECIAL_REGISTERS
+    return False
+
+
+def is_predefined(name: str) -> bool:
+    """Whether the name has a meaning with no declaration: special registers, WARP_SZ, the sink ``_``."""
+    return name == "WARP_SZ" or name == "_" or is_special_register(name)
+
+
+# --- types ----------------------------------------------------------------------------------------------
+
+_PACKED = {
+    ".f16x2": 32,
+    ".bf16x2": 32,
+    ".s16x2": 32,
+    ".u16x2": 32,
+    ".f32x2": 64,
+    ".bf16": 16,
+    ".tf32": 32,
+    ".pred": 1,
+    ".e4m3x2": 16,
+    ".e5m2x2": 16,
+    ".ue8m0x2": 16,
+    ".e2m1x2": 8,
+    ".e2m3x2": 16,
+    ".e3m2x2": 16,
+    ".e4m3x4": 32,
+    ".e5m2x4": 32,
+    ".e2m1x4": 16,
+    ".e2m3x4": 32,
+    ".e3m2x4": 32,
+}
+_PLAIN = re.compile(r"\.[busf](8|16|32|64|128|1024)")
+
+
+@lru_cache(maxsize=4096)
+def bits(type_: str) -> int:
+    """Width of a type such as ".f32" in bits; 0 for a word that is no type."""
+    found = _PLAIN.fullmatch(type_)
+    return int(found[1]) if found else _PACKED.get(type_, 0)
+
+
+def types(instruction: Instruction) -> tuple[str, ...]:
+    """The types among the modifiers, in order: (".f32", ".s32") for cvt.rn.f32.s32."""
+    return tuple(m for m in instruction.modifiers if bits(m))
+
+
+def operand_types(instruction: Instruction) -> tuple[str, ...]:
+    """For each operand the type that it must have, "" where the table has no rule for it."""
+    found = form(instruction)
+    if found is None:
+        return ("",) * len(instruction.operands)
+    given = types(instruction)
+    return tuple(_operand_type(rule.type, given) for rule in _rules(found, len(instruction.operands)))
+
+
+def _operand_type(rule: str, given: tuple[str, ...]) -> str:
+    if rule == "any":
+        return ""
+    if rule == "t" or (rule[0] == "t" and rule[1:].isdigit()):
+        index = int(rule[1:] or "0")
+        return given[index] if index < len(given) else ""
+    if rule == "w":
+        return f"{given[0][:2]}{2 * bits(given[0])}" if given else ""
+    return "." + rule
+
+
+def accepts(declared: str, wanted: str, *, wider: bool = False) -> bool:
+    """Whether a register declared as ``declared`` may stand where ``wanted`` is needed (ISA 9.4, table 28).
+
+    Sizes agree (or the register is wider, if ``wider``); .b goes with everything; signed goes with unsigned;
+    floating point goes only with itself or .b.
+    """
+    if not wanted or declared == wanted:
+        return True
+    have, need = bits(declared), bits(wanted)
+    if have == 1 or need == 1:
+        return False
+    if have != need and not (wider and have > need):
+        return False
+    kinds = {declared[1], wanted[1]}
+    return "b" in kinds or kinds <= {"s", "u"} or "x2" in wanted or "x2" in declared or declared[1:2] == wanted[1:2]
 
 
 # --- questions ------------------------------------------------------------------------------------------
 
 
 def lookup(instruction: Instruction) -> Opcode | None:
-    """The row of an instruction's opcode, or None where the table has none."""
-    return OPCODES.get(instruction.opcode)
+    """The table's row, None for an instruction that the table does not know."""
+    opcode = OPCODES.get(instruction.opcode)
+    return opcode if opcode is not None and form(instruction) is not None else None
 
 
-def is_special_register(operand: Operand | str) -> bool:
-    """Whether a name or an operand (``%tid.x``) is a predefined special register."""
-    match operand:
-        case Name(text=name) | Member(name=name):
-            pass
-        case str():
-            name = operand.partition(".")[0]
-        case _:
-            return False
-    if name in SPECIAL_REGISTERS or name.startswith(_RESERVED_SHARED):
-        return True
-    return any(name.startswith(p) and name[len(p) :].partition("_")[0].isdigit() for p in _NUMBERED_SPECIALS)
+def form(instruction: Instruction) -> Form | None:
+    """The form of its opcode that this instruction has."""
+    return _form(instruction.opcode, instruction.modifiers, len(instruction.operands))
 
 
-def is_predefined(name: str) -> bool:
-    """Whether PTX itself defines the name: a special register, ``WARP_SZ``, or the sink ``_``."""
-    return name in ("_", "WARP_SZ", "%pt") or is_special_register(name)
-
-
-def defs(instruction: Instruction) -> tuple[str, ...]:
-    """The registers an instruction writes, as spelled, without the sink; a guard makes the write conditional."""
-    return _accesses(instruction)[0]
-
-
-def uses(instruction: Instruction) -> tuple[str, ...]:
-    """The registers (and other names) an instruction reads: guard, sources, and whatever stands in brackets.
-
-    Labels, callees and special registers are not among them; variables are (``mov.u64 %rd, shared_array``).
-    """
-    return _accesses(instruction)[1]
-
-
-def is_conditional_def(instruction: Instruction) -> bool:
-    """Whether the destinations may keep their old value."""
-    return instruction.guard is not None
-
-
-def branch_targets(instruction: Instruction) -> tuple[str, ...]:
-    """The label of a ``bra``, or the name of the table of a ``brx.idx``."""
-    row = lookup(instruction)
-    if row is None or Effect.CONTROL not in row.effects or not instruction.operands:
-        return ()
-    last = instruction.operands[-1]
-    return (last.text,) if isinstance(last, Name) else ()
-
-
-def memory_space(instruction: Instruction) -> str | None:
-    """The state space an access names (".global"; ".shared" for its ::cta and ::cluster forms), None for generic."""
-    for modifier in instruction.modifiers:
-        space = modifier.partition("::")[0]
-        if space in SPACES:
-            return space
+@lru_cache(maxsize=8192)
+def _form(opcode: str, modifiers: tuple[str, ...], count: int) -> Form | None:
+    found = OPCODES.get(opcode)
+    if found is None:
+        return None
+    for candidate in found.forms:
+        if all(m in modifiers for m in candidate.when) and _fits(candidate, count):
+            return candidate
     return None
 
 
+def _fits(candidate: Form, count: int) -> bool:
+    rules = candidate.operands
+    least = sum(not (r.optional or r.repeated) for r in rules)
+    return least <= count and (count <= len(rules) or any(r.repeated for r in rules))
+
+
+def _rules(found: Form, count: int) -> tuple[OperandRule, ...]:
+    """One rule for each of ``count`` operands."""
+    rules = found.operands
+    return rules[:count] if count <= len(rules) else rules + (rules[-1],) * (count - len(rules))
+
+
+def requirement(instruction: Instruction) -> Requirement | None:
+    """Least PTX version and architecture of its form; None for an unknown instruction."""
+    found = form(instruction)
+    return None if found is None else Requirement(found.least_ptx, found.least_sm, found.arch_specific)
+
+
+def defs(instruction: Instruction) -> tuple[str, ...]:
+    """Registers the instruction writes, without repeats; whether surely is is_conditional_def()'s answer.
+
+    Of an instruction that the table does not know the first operand is taken as written.
+    """
+    return tuple(dict.fromkeys(_walk(instruction, "db", None)))
+
+
+def uses(instruction: Instruction, registers: Container[str] | None = None) -> tuple[str, ...]:
+    """Registers the instruction reads: sources, address registers, guard; without repeats.
+
+    Registers are told from variables by ``registers`` where given, else by their ``%``: exact for the unique names
+    of scopes.resolve(), and for any text whose register names begin with % as all compilers write them.
+    """
+    found = [instruction.guard.name] if instruction.guard is not None else []
+    found.extend(_walk(instruction, "bum", registers))
+    return tuple(dict.fromkeys(found))
+
+
+def is_conditional_def(instruction: Instruction) -> bool:
+    """Whether some register that defs() names may keep its old value, wholly or in part."""
+    written = _walk(instruction, "db", None)
+    return next(written, None) is not None and (
+        instruction.guard is not None or form(instruction) is None or _writes_part(instruction)
+    )
+
+
 def effects(instruction: Instruction) -> frozenset[Effect]:
-    """What the instruction does besides computing; the empty set where the table has no row."""
-    return _effects(instruction.opcode, instruction.modifiers) | _clock(instruction)
+    """Everything the instruction does besides computing; for an unknown one whatever could go wrong."""
+    found = _effects(instruction.opcode, instruction.modifiers, len(instruction.operands))
+    if instruction.opcode == "mov" and _reads_changing(instruction):
+        return found | {Effect.CLOCK}
+    return found
 
 
-@lru_cache(maxsize=4096)
-def _effects(opcode: str, modifiers: tuple[str, ...]) -> frozenset[Effect]:
-    row = OPCODES.get(opcode)
-    if row is None:
-        return frozenset()
-    found = set(row.effects)
-    words = set(modifiers)
-    if opcode == "wmma":
-        found |= {R} if ".load" in words else {W} if ".store" in words else set()
-    if opcode == "cp":
-        found = _copy_effects(words)
-    if found & {R, W} and words & _ORDERED:
-        found |= {A, F}
-    if found & {R, W} and words & _AT_ONCE:
-        found.add(V)
-    if opcode in ("bar", "barrier") and ".warp" in words:
-        found |= {B, C, F}
-    if ".cc" in words:
-        found.add(Effect.CARRY_OUT)
-    return frozenset(found)
+_ORDERED = frozenset({".acquire", ".release", ".acq_rel", ".sc"})
+_AS_WRITTEN = _ORDERED | {".volatile", ".mmio", ".relaxed"}
+_UNKNOWN = frozenset({Effect.UNKNOWN, Effect.READ, Effect.WRITE, Effect.VOLATILE, Effect.CONVERGENT})
 
 
-def _copy_effects(words: set[str]) -> set[Effect]:
-    if words & {".commit_group"}:
-        return {Y}
-    if words & {".wait_group", ".wait_all"}:
-        return {Y, F}
-    if ".mbarrier" in words:
-        return {Y, W, A}
-    return {R, W, Y}
+@lru_cache(maxsize=8192)
+def _effects(opcode: str, modifiers: tuple[str, ...], count: int) -> frozenset[Effect]:
+    found = _form(opcode, modifiers, count)
+    if found is None:
+        return _UNKNOWN
+    more: set[Effect] = set()
+    if found.effects & {Effect.READ, Effect.WRITE}:
+        if not _ORDERED.isdisjoint(modifiers):
+            more |= {Effect.ATOMIC, Effect.FENCE}
+        if not _AS_WRITTEN.isdisjoint(modifiers):
+            more.add(Effect.VOLATILE)
+    if ".cc" in modifiers:
+        more.add(Effect.CARRY_OUT)
+    return found.effects | more
 
 
-def _clock(instruction: Instruction) -> frozenset[Effect]:
-    if instruction.opcode != "mov":
-        return frozenset()
-    names = {o.text if isinstance(o, Name) else o.name for o in instruction.operands if isinstance(o, (Name, Member))}
-    counts = any(n in _CLOCKS or n.startswith("%pm") for n in names)
-    return frozenset({K}) if counts else frozenset()
+def rounding(instruction: Instruction) -> Rounding:
+    """What is promised about the bits of the result."""
+    found = form(instruction)
+    given = types(instruction)
+    if found is None or not any(t[1] == "f" or t.startswith((".bf", ".tf", ".e")) for t in given):
+        return Rounding.NONE
+    if found.rounding is Rounding.CONTRACTIBLE:
+        explicit = any(m in (".rn", ".rz", ".rm", ".rp") for m in instruction.modifiers)
+        return Rounding.EXACT if explicit else Rounding.CONTRACTIBLE
+    return found.rounding
 
 
-def _accesses(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    defined: list[str] = []
-    used: list[str] = []
-    if instruction.guard is not None:
-        used.append(instruction.guard.name)
-    row = lookup(instruction)
-    pattern = row.pattern(instruction.modifiers) if row else ("use",)
-    if pattern == ("call",):
-        _call(instruction, defined, used)
-    else:
-        at = 0
-        for operand in instruction.operands:
-            role = pattern[min(at, len(pattern) - 1)]
-            if role == "def?" and isinstance(operand, (Address, BracketList)):
-                at += 1
-                role = "addr"
-            at += 1
-            _collect(operand, role, defined, used)
-    return tuple(dict.fromkeys(defined)), tuple(dict.fromkeys(used))
+_SPACES = {
+    ".global": ".global",
+    ".shared": ".shared",
+    ".shared::cta": ".shared",
+    ".shared::cluster": ".shared",
+    ".local": ".local",
+    ".const": ".const",
+    ".param": ".param",
+    ".param::entry": ".param",
+    ".param::func": ".param",
+}
+_TEXTURE = frozenset({"tex", "tld4", "suld", "sust", "sured"})
+_SHARED_BY_NATURE = frozenset({"ldmatrix", "stmatrix", "mbarrier"})
 
 
-def _call(instruction: Instruction, defined: list[str], used: list[str]) -> None:
-    """``call (ret), callee, (arguments), prototype``: .param names carry no register; a register callee is read."""
+def memory_spaces(instruction: Instruction) -> tuple[str, ...]:
+    """The state spaces an instruction accesses, destination first; empty where generic or none at all."""
+    if not effects(instruction) & {Effect.READ, Effect.WRITE, Effect.HINT}:
+        return ()
+    if instruction.opcode in _TEXTURE:
+        return (".tex",)
+    named = tuple(_SPACES[m] for m in instruction.modifiers if m in _SPACES)
+    return named or ((".shared",) if instruction.opcode in _SHARED_BY_NATURE else ())
+
+
+def memory_space(instruction: Instruction) -> str | None:
+    """The state space accessed (".global", ".shared", … ".tex" for textures and surfaces); None for generic
+    addressing and for no access. Of two (cp.async) the destination's."""
+    found = memory_spaces(instruction)
+    return found[0] if found else None
+
+
+def branch_targets(instruction: Instruction) -> tuple[str, ...]:
+    """The label of a bra, or the label of a brx's table."""
+    found = form(instruction)
+    if found is None or Effect.CONTROL not in found.effects:
+        return ()
+    pairs = zip(instruction.operands, found.operands, strict=False)
+    return tuple(o.text for o, rule in pairs if rule.role in "lt" and isinstance(o, Name))
+
+
+# --- walking operands -----------------------------------------------------------------------------------
+
+
+def _walk(instruction: Instruction, roles: str, registers: Container[str] | None) -> Iterator[str]:
     operands = instruction.operands
-    at = 0
-    if operands and isinstance(operands[0], ArgumentList):
-        _names(operands[0], defined)
-        at = 1
-    if at < len(operands):
-        _names(operands[at], used)
-    for operand in operands[at + 1 :]:
-        if isinstance(operand, ArgumentList):
-            _names(operand, used)
-
-
-def _collect(operand: Operand, role: str, defined: list[str], used: list[str]) -> None:
-    if role in ("label", "symbol"):
+    found = form(instruction)
+    if instruction.opcode == "call":
+        yield from _call(operands, roles, registers)
         return
-    if isinstance(operand, (Address, BracketList)):
-        _names(operand, used)
-        return
-    if role in ("def", "def?", "mod"):
-        _names(operand, defined)
-    if role not in ("def", "def?"):
-        _names(operand, used)
+    for index, operand in enumerate(operands):
+        if found is None:
+            role = "d" if index == 0 else "u"
+        else:
+            role = found.operands[min(index, len(found.operands) - 1)].role
+        if role in "db":
+            # An address in a destination's place is read, not written (and unknown instructions may have one).
+            if isinstance(operand, (Address, BracketList)):
+                if "u" in roles:
+                    yield from _registers(operand, registers)
+            elif role in roles or (role == "b" and ("d" in roles or "u" in roles)):
+                yield from _registers(operand, registers, written="d" in roles)
+        elif role in "um" and "u" in roles:
+            yield from _registers(operand, registers)
+    if found is None and "u" in roles and operands:
+        yield from _registers(operands[0], registers)
 
 
-def _names(operand: Operand, into: list[str]) -> None:
+def _call(operands: tuple[Operand, ...], roles: str, registers: Container[str] | None) -> Iterator[str]:
+    """``call (results), function, (arguments), prototype;``: results and arguments are registers or parameters."""
+    results = operands[:1] if operands and isinstance(operands[0], ArgumentList) else ()
+    if "d" in roles:
+        for operand in results:
+            yield from _registers(operand, registers)
+    if "u" in roles:
+        for operand in operands[len(results) :]:
+            yield from _registers(operand, registers)
+
+
+def _registers(operand: Operand, registers: Container[str] | None, *, written: bool = False) -> Iterator[str]:
     match operand:
-        case Name(text=text):
-            if not is_predefined(text):
-                into.append(text)
-        case Member(name=name):
-            if not is_predefined(name):
-                into.append(name)
-        case Address(base=Name() as base):
-            _names(base, into)
-        case Not(operand=inner):
-            _names(inner, into)
+        case Name(text=name) | Member(name=name):
+            if name == "_":
+                return
+            if registers is not None:
+                if name in registers:
+                    yield name
+            elif (written or name.startswith("%")) and name not in SPECIAL_REGISTERS:
+                yield name
+        case Address(base=base):
+            if isinstance(base, Name):
+                yield from _registers(base, registers)
         case Vector(items=items) | BracketList(items=items) | ArgumentList(items=items):
             for item in items:
-                _names(item, into)
+                yield from _registers(item, registers, written=written)
+        case Not(operand=inner):
+            yield from _registers(inner, registers)
         case Pair(first=first, second=second):
-            _names(first, into)
-            _names(second, into)
-        case _:
-            pass
+            yield from _registers(first, registers, written=written)
+            yield from _registers(second, registers, written=written)
+        case Immediate() | SymbolOffset():
+            return
+
+
+def _writes_part(instruction: Instruction) -> bool:
+    """Whether a destination is one element of a vector register."""
+    found = form(instruction)
+    if found is None:
+        return True
+    pairs = zip(instruction.operands, found.operands, strict=False)
+    return any(rule.role in "db" and isinstance(operand, Member) for operand, rule in pairs)
+
+
+def _reads_changing(instruction: Instruction) -> bool:
+    return any(
+        (o.text if isinstance(o, Name) else o.name) in CHANGING_REGISTERS
+        for o in instruction.operands
+        if isinstance(o, (Name, Member))
+    )

@@ -1,240 +1,181 @@
-"""Which declaration a name means: PTX scopes resolved, the body flattened (PTX ISA 9.0, section 4.4 and 5.4).
+"""Which declaration each name in a function means (PTX ISA 9.0, section 5.1 and 7.1; checked against ptxas 13.0).
 
-``{ }`` is a scope. Registers, variables and labels share one name space; an inner declaration hides an outer one;
-a label may be branched to from its own scope and from scopes inside it. ``.reg %r<4>`` declares %r0 to %r3, and a
-use may write leading zeros (``%r01`` is ``%r1``).
+``{ }`` is a scope: an inner declaration hides an outer one, also of another type; sibling scopes may repeat names.
+Registers, variables and labels share one namespace. A register or variable is visible from its declaration on,
+a label in the whole of its scope and the scopes inside. ``.reg .b32 %r<12>`` declares %r0 to %r11, and %r01 is %r1.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from hybridcc.ptx import isa
 from hybridcc.ptx.nodes import (
-    Address,
-    ArgumentList,
     Block,
-    BracketList,
     BranchTargets,
     CallPrototype,
+    Declarator,
     Function,
     Instruction,
     Label,
-    Member,
     Module,
-    Name,
-    Not,
-    Operand,
-    Pair,
     RegisterDeclaration,
     Statement,
-    SymbolOffset,
     Variable,
-    Vector,
 )
-
-_NUMBERED = re.compile(r"(.*?)(0*)([0-9]+)$", re.DOTALL)
+from hybridcc.ptx.rename import rename_statement
 
 
 @dataclass(frozen=True)
 class Scoped:
-    """A flattened body: no Block is left, and every register, variable and label has a name of its own.
+    """A function's body with every name made unique.
 
-    ``statements`` keep source order; ``depths`` gives for each the number of inner scopes around it. ``types`` maps
-    each unique register to its declared type (".b32"), ``vectors`` those declared with a vector to ".v2"/".v4".
-    ``variables`` maps the unique name of each variable visible in the body (its own, parameters, module scope) to its
-    declaration. ``spellings`` maps unique names back where they differ from the source.
+    ``statements`` are the body's statements in source order with the braces left out: entry number i is statement
+    number i of the nested body, read depth first, so the two can be walked side by side; ``depths`` gives for each
+    the number of inner scopes around it. Register declarations are kept as they were written; in all other
+    statements names are unique ids. The id of a register begins with ``%``, that of a label, variable or function
+    never does, so isa.uses() and isa.defs() tell them apart. An id is the source's own spelling wherever that is
+    unambiguous. ``types`` gives the declared type (".b32") of every register that occurs; ``vectors`` ".v2" or
+    ".v4" for those declared as vectors. ``variables`` holds each variable by its id, with its single declarator:
+    of the module, parameters and the body's own. ``unresolved`` are the names (as spelled) that no declaration
+    explains.
     """
 
     statements: tuple[Statement, ...]
     depths: tuple[int, ...]
-    types: dict[str, str]
-    vectors: dict[str, str]
-    variables: dict[str, Variable]
-    labels: frozenset[str]
-    spellings: dict[str, str] = field(repr=False)
+    types: Mapping[str, str]
+    vectors: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    labels: frozenset[str] = frozenset()
+    unresolved: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def spelling(self, name: str) -> str:
-        """The name as the source spells it."""
-        return self.spellings.get(name, name)
+    def spelling(self, unique: str) -> str:
+        """The name as the source declares it (%r1 where it spells %r01)."""
+        return self.spellings.get(unique, unique)
 
-    def is_register(self, name: str) -> bool:
-        return name in self.types
+    def is_register(self, unique: str) -> bool:
+        return unique in self.types
 
-    def is_variable(self, name: str) -> bool:
-        return name in self.variables
+    def is_variable(self, unique: str) -> bool:
+        """Whether the id is that of a variable or a parameter in memory."""
+        return unique in self.variables
 
 
 def resolve(function: Function, module: Module | None = None) -> Scoped:
-    """Resolves a function that has a body. Names declared nowhere stay as they are (special registers, callees)."""
-    resolver = _Resolver(module)
-    resolver.parameters(function)
-    if function.body is not None:
-        resolver.walk(function.body)
-    return resolver.result()
+    """Scoped for a function that has a body; for a declaration, no statements. Never raises."""
+    resolver = _Resolver(module, function)
+    walked = list(resolver.walk(function.body)) if function.body is not None else []
+    return Scoped(
+        tuple(statement for statement, _ in walked),
+        tuple(depth for _, depth in walked),
+        resolver.types,
+        resolver.vectors,
+        resolver.variables,
+        frozenset(resolver.label_ids),
+        tuple(dict.fromkeys(resolver.unresolved)),
+        resolver.spellings,
+    )
 
 
-def map_names(statement: Statement, rename: Callable[[str], str]) -> Statement:
-    """The statement with every name replaced: operands, guards, labels and declarations alike; not in Blocks."""
-    match statement:
-        case Instruction(operands=operands, guard=guard):
-            new = tuple(map_operand(o, rename) for o in operands)
-            return replace(statement, operands=new, guard=guard and replace(guard, name=rename(guard.name)))
-        case Label(name=name):
-            return replace(statement, name=rename(name))
-        case BranchTargets(label=label, targets=targets):
-            return replace(statement, label=rename(label), targets=tuple(rename(t) for t in targets))
-        case CallPrototype(label=label):
-            return replace(statement, label=rename(label))
-        case Variable(names=names):
-            return replace(statement, names=tuple(replace(d, name=rename(d.name)) for d in names))
-        case _:
-            return statement
+def flatten(block: Block) -> Iterator[Statement]:
+    """The statements of a body in source order, the braces of scopes left out."""
+    stack = [iter(block.statements)]
+    while stack:
+        for statement in stack[-1]:
+            if isinstance(statement, Block):
+                stack.append(iter(statement.statements))
+                break
+            yield statement
+        else:
+            stack.pop()
 
 
-def map_operand(operand: Operand, rename: Callable[[str], str]) -> Operand:
-    """The operand with every name replaced."""
-    match operand:
-        case Name(text=text):
-            new = rename(text)
-            return operand if new == text else replace(operand, text=new)
-        case Member(name=name) | SymbolOffset(name=name):
-            return replace(operand, name=rename(name))
-        case Address(base=Name() as base):
-            new_base = replace(base, text=rename(base.text))
-            return operand if new_base == base else replace(operand, base=new_base)
-        case Vector(items=items) | BracketList(items=items) | ArgumentList(items=items):
-            return replace(operand, items=tuple(map_operand(i, rename) for i in items))
-        case Not(operand=inner):
-            return replace(operand, operand=replace(inner, text=rename(inner.text)))
-        case Pair(first=first, second=second):
-            return replace(operand, first=map_operand(first, rename), second=map_operand(second, rename))
-        case _:
-            return operand
-
-
-@dataclass
+@dataclass(slots=True)
 class _Scope:
-    outer: _Scope | None
+    """``names`` maps a spelling to its unique id; ``ranges`` the stem of ``r<12>`` to its count and declaration."""
+
     names: dict[str, str] = field(default_factory=dict)
-    ranges: dict[str, int] = field(default_factory=dict)
-    """Prefix of ``%r<n>`` to n; the registers of a range get their unique names at their first use."""
-    range_types: dict[str, tuple[str, str]] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, RegisterDeclaration | Variable]] = field(default_factory=dict)
 
 
 class _Resolver:
-    def __init__(self, module: Module | None) -> None:
-        self.statements: list[Statement] = []
-        self.depths: list[int] = []
+    def __init__(self, module: Module | None, function: Function) -> None:
         self.types: dict[str, str] = {}
         self.vectors: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
-        self.labels: set[str] = set()
+        self.label_ids: set[str] = set()
         self.spellings: dict[str, str] = {}
+        self.unresolved: list[str] = []
         self.taken: set[str] = set()
-        self.scope = _Scope(None)
-        for item in module.items if module else ():
+        self.scopes = [_Scope()]
+        for item in module.items if module is not None else ():
             if isinstance(item, Variable):
-                self.declare_variable(item)
-
-    def parameters(self, function: Function) -> None:
-        self.scope = _Scope(self.scope)
+                self.variable(item)
+            elif isinstance(item, Function) and item.name not in self.scopes[0].names:
+                self.declare(item.name, "")
+            elif isinstance(item, CallPrototype):
+                self.declare(item.label, "")
+        self.scopes.append(_Scope())
         for parameter in (*function.returns, *function.parameters):
-            if parameter.space == ".reg":
-                for declarator in parameter.names:
-                    self.types[self.bind(declarator.name)] = parameter.type
-            else:
-                self.declare_variable(parameter)
+            self.variable(parameter)
 
-    def result(self) -> Scoped:
-        return Scoped(
-            tuple(self.statements),
-            tuple(self.depths),
-            self.types,
-            self.vectors,
-            self.variables,
-            frozenset(self.labels),
-            self.spellings,
-        )
+    # --- declaring --------------------------------------------------------------------------------------
 
-    # --- names ------------------------------------------------------------------------------------------
-
-    def unique(self, name: str) -> str:
-        """``name`` itself the first time, ``name#2`` and so on after; no PTX name holds a '#'."""
-        made, count = name, 1
-        while made in self.taken:
-            count += 1
-            made = f"{name}#{count}"
-        self.taken.add(made)
-        if made != name:
-            self.spellings[made] = name
-        return made
-
-    def bind(self, name: str) -> str:
-        made = self.unique(name)
-        self.scope.names[name] = made
-        return made
-
-    def lookup(self, name: str) -> str:
-        scope: _Scope | None = self.scope
-        while scope is not None:
-            found = scope.names.get(name)
-            if found is not None:
-                return found
-            found = self.from_range(scope, name)
-            if found is not None:
-                return found
-            scope = scope.outer
+    def unique(self, spelling: str, register: bool) -> str:
+        """A free id: registers begin with %, others do not, and no register's id is a special register's."""
+        base = spelling
+        if register != spelling.startswith("%"):
+            base = "%" + spelling if register else "$" + spelling[1:]
+        name, number = base, 1
+        while name in self.taken or (register and isa.is_special_register(name)):
+            number += 1
+            name = f"{base}${number}"
+        self.taken.add(name)
+        if name != spelling:
+            self.spellings[name] = spelling
         return name
 
-    def from_range(self, scope: _Scope, name: str) -> str | None:
-        if not scope.ranges or not name[-1:].isdigit():
-            return None
-        for prefix, count in scope.ranges.items():
-            digits = name[len(prefix) :]
-            if name.startswith(prefix) and digits.isdigit() and len(digits) < 10 and int(digits) < count:
-                plain = f"{prefix}{int(digits)}"
-                made = scope.names.get(plain)
-                if made is None:
-                    made = self.unique(plain)
-                    scope.names[plain] = made
-                    self.types[made], vector = scope.range_types[prefix]
-                    if vector:
-                        self.vectors[made] = vector
-                scope.names[name] = made
-                return made
-        return None
+    def declare(self, spelling: str, kind: str) -> str:
+        unique = self.unique(spelling, kind == "register")
+        self.scopes[-1].names[spelling] = unique
+        return unique
 
-    def declare_variable(self, variable: Variable) -> Variable:
-        names = []
-        for declarator in variable.names:
-            family = re.fullmatch(r"(.+)<([0-9]{1,6})>", declarator.name)
-            if family:
-                for i in range(int(family.group(2))):
-                    self.variables[self.bind(f"{family.group(1)}{i}")] = variable
-                names.append(declarator)
-                continue
-            made = self.bind(declarator.name)
-            self.variables[made] = variable
-            names.append(replace(declarator, name=made))
-        return replace(variable, names=tuple(names))
+    def register(self, spelling: str, type_: str, vector: str) -> None:
+        unique = self.declare(spelling, "register")
+        self.types[unique] = type_
+        if vector:
+            self.vectors[unique] = vector
 
-    def declare_registers(self, declaration: RegisterDeclaration) -> None:
+    def variable(self, variable: Variable) -> Variable:
+        """Declares it, and gives it back under its ids."""
+        if variable.space == ".reg":
+            for declarator in variable.names:
+                self.register(declarator.name, variable.type, variable.vector)
+            return variable
+        return replace(variable, names=tuple(self.declarator(variable, d) for d in variable.names))
+
+    def declarator(self, variable: Variable, declarator: Declarator) -> Declarator:
+        stem, family, count = declarator.name.partition("<")
+        if family:
+            self.scopes[-1].ranges[stem] = (int(count.rstrip(">")), replace(variable, names=(declarator,)))
+            return declarator
+        renamed = _renamed(declarator, self.declare(declarator.name, "variable"))
+        self.variables[renamed.name] = replace(variable, names=(renamed,))
+        return renamed
+
+    def registers(self, declaration: RegisterDeclaration) -> None:
         for name, count in declaration.names:
-            if count is not None:
-                self.scope.ranges[name] = count
-                self.scope.range_types[name] = (declaration.type, declaration.vector)
-                continue
-            made = self.bind(name)
-            self.types[made] = declaration.type
-            if declaration.vector:
-                self.vectors[made] = declaration.vector
+            if count is None:
+                self.register(name, declaration.type, declaration.vector)
+            else:
+                self.scopes[-1].ranges[name] = (count, declaration)
 
-    # --- the walk ---------------------------------------------------------------------------------------
+    # --- walking ----------------------------------------------------------------------------------------
 
-    def walk(self, body: Block) -> None:
-        """Iterative: the depth of scopes is the input's."""
+    def walk(self, body: Block) -> Iterator[tuple[Statement, int]]:
+        """Each statement, resolved, and its depth. Iterative: the depth of scopes is the input's."""
         self.enter(body)
         stack = [iter(body.statements)]
         while stack:
@@ -243,29 +184,74 @@ class _Resolver:
                     self.enter(statement)
                     stack.append(iter(statement.statements))
                     break
-                self.add(statement, len(stack) - 1)
+                yield self.statement(statement), len(stack) - 1
             else:
                 stack.pop()
-                assert self.scope.outer is not None
-                self.scope = self.scope.outer
+                self.scopes.pop()
 
     def enter(self, block: Block) -> None:
-        """Opens a scope. Its labels are known from its start: a branch may come before its target."""
-        self.scope = _Scope(self.scope)
+        self.scopes.append(_Scope())
         for statement in block.statements:
-            match statement:
-                case Label(name=name):
-                    self.labels.add(self.bind(name))
-                case BranchTargets(label=name) | CallPrototype(label=name):
-                    self.bind(name)
+            if isinstance(statement, Label):
+                self.label_ids.add(self.declare(statement.name, "label"))
+            elif isinstance(statement, (BranchTargets, CallPrototype)):
+                self.declare(statement.label, "label")
 
-    def add(self, statement: Statement, depth: int) -> None:
-        if isinstance(statement, RegisterDeclaration):
-            self.declare_registers(statement)
-            made: Statement = statement
-        elif isinstance(statement, Variable):
-            made = self.declare_variable(statement)
-        else:
-            made = map_names(statement, self.lookup)
-        self.statements.append(made)
-        self.depths.append(depth)
+    def statement(self, statement: Statement) -> Statement:
+        match statement:
+            case Instruction() | Label() | BranchTargets():
+                return rename_statement(statement, self.lookup)
+            case CallPrototype():
+                return replace(statement, label=self.lookup(statement.label))
+            case RegisterDeclaration():
+                self.registers(statement)
+            case Variable():
+                return self.variable(statement)
+        return statement
+
+    # --- looking up -------------------------------------------------------------------------------------
+
+    def lookup(self, spelling: str) -> str:
+        for scope in reversed(self.scopes):
+            found = scope.names.get(spelling)
+            if found is not None:
+                return found
+            if scope.ranges and spelling[-1:].isdigit():
+                found = self.member(scope, spelling)
+                if found is not None:
+                    return found
+        if not isa.is_predefined(spelling) and spelling != "_":
+            self.unresolved.append(spelling)
+        return spelling
+
+    def member(self, scope: _Scope, spelling: str) -> str | None:
+        """What this spelling means by a range, if anything; it is declared where it first occurs."""
+        at = len(spelling)
+        while at > 1 and spelling[at - 1].isdigit():
+            at -= 1
+            found = scope.ranges.get(spelling[:at])
+            if found is None or len(spelling) - at > 18 or int(spelling[at:]) >= found[0]:
+                continue
+            plain = f"{spelling[:at]}{int(spelling[at:])}"
+            unique = scope.names.get(plain)
+            if unique is None:
+                unique = self.from_range(plain, found[1])
+                scope.names[plain] = unique
+            scope.names[spelling] = unique
+            return unique
+        return None
+
+    def from_range(self, plain: str, declaration: RegisterDeclaration | Variable) -> str:
+        unique = self.unique(plain, isinstance(declaration, RegisterDeclaration))
+        if isinstance(declaration, Variable):
+            only = replace(declaration.names[0], name=unique)
+            self.variables[unique] = replace(declaration, names=(only,))
+            return unique
+        self.types[unique] = declaration.type
+        if declaration.vector:
+            self.vectors[unique] = declaration.vector
+        return unique
+
+
+def _renamed(declarator: Declarator, name: str) -> Declarator:
+    return declarator if declarator.name == name else replace(declarator, name=name)
