@@ -92,6 +92,8 @@ def _maker(argument: Argument) -> Callable[[Any], Sequence[Any]]:
     match argument.type:
         case ScalarType():
             return lambda value: (value,)
+        case ArrayType() if any(field.role == "element_stride" for field in argument.fields):
+            return _memref(argument)
         case ArrayType(ndim=1, layout="C" | "F"):
             return _vector(argument)
         case ArrayType():
@@ -99,7 +101,7 @@ def _maker(argument: Argument) -> Callable[[Any], Sequence[Any]]:
 
 
 def _vector(argument: Argument) -> Callable[[Any], Sequence[Any]]:
-    """The commonest argument, written out: a contiguous array of one dimension."""
+    """The commonest argument, written out: Numba's struct of a contiguous array of one dimension."""
     itemsize = _itemsize(argument)
     readers = _readers
 
@@ -129,6 +131,23 @@ def _array(argument: Argument) -> Callable[[Any], Sequence[Any]]:
         if layout != "A" or strides is None:
             strides = _strides(shape, itemsize, "F" if layout == "F" else "C")
         return (0, 0, count, itemsize, address, *shape, *strides)
+
+    return make
+
+
+def _memref(argument: Argument) -> Callable[[Any], Sequence[Any]]:
+    """MLIR's descriptor (frontends/memref.py)."""
+    itemsize = _itemsize(argument)
+    assert isinstance(argument.type, ArrayType)
+    ndim, layout = argument.type.ndim, argument.type.layout
+
+    def make(value: Any) -> Sequence[Any]:
+        address, shape, strides = memory(value)
+        if len(shape) != ndim:
+            raise _wrong_rank(argument, shape)
+        if layout != "A" or strides is None:
+            strides = _strides(shape, itemsize, "F" if layout == "F" else "C")
+        return (address, address, 0, *shape, *(stride // itemsize for stride in strides))
 
     return make
 

@@ -118,7 +118,7 @@ def facts(arguments: Sequence[Argument], bounds: LaunchBounds) -> tuple[Fact, ..
         elif argument.type.dtype == "bool":
             found.append(_fact(Parameter(first, argument.name), Relation.LE, 1))
         first += len(argument.fields)
-    return (*found, *_launch_facts(bounds))
+    return (*found, *launch_facts(bounds))
 
 
 def _array_facts(name: str, array: ArrayType, fields: Sequence[Field], first: int) -> Iterator[Fact]:
@@ -146,7 +146,7 @@ def _array_facts(name: str, array: ArrayType, fields: Sequence[Field], first: in
         yield _fact(stride, Relation.EQ if axis == innermost else Relation.MULTIPLE_OF, dtype.itemsize)
 
 
-def _launch_facts(bounds: LaunchBounds) -> Iterator[Fact]:
+def launch_facts(bounds: LaunchBounds) -> Iterator[Fact]:
     if bounds.max_threads is not None:
         for axis in "xyz":
             yield _fact(Special(f"ntid.{axis}"), Relation.LE, bounds.max_threads)

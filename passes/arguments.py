@@ -70,6 +70,8 @@ def _parameter(argument: Argument, field: Field, value: object, pointer: Callabl
             return declared.type(value.shape[field.axis])
         case "stride":
             return np.int64(_strides(argument.type, value)[field.axis]).astype(declared)
+        case "element_stride":
+            return np.int64(_strides(argument.type, value)[field.axis] // value.itemsize).astype(declared)
         case "meminfo" | "parent" | "offset":
             return declared.type(0)
         case role:

@@ -32,9 +32,9 @@ class ScalarType:
 class Field:
     """One PTX parameter that a source-level argument flattens to.
 
-    ``role`` is one of: data, meminfo, parent, nitems, itemsize, offset, shape, stride, value. ``axis`` counts
-    dimensions for shape and stride; ``ptx_type`` is as declared (".u64"). meminfo and parent are host pointers
-    that no kernel reads; a launch passes 0.
+    ``role`` is one of: data, meminfo, parent, nitems, itemsize, offset, shape, stride (in bytes), element_stride
+    (in elements), value. ``axis`` counts dimensions for shape and strides; ``ptx_type`` is as declared (".u64").
+    meminfo and parent are host pointers that no kernel reads; a launch passes 0.
     """
 
     role: str
