@@ -29,7 +29,7 @@ def packed(m: Modifiers, of_element: Any, count_of_sources: int) -> Operation:
 
 
 def add_sub(opcode: str, m: Modifiers) -> Operation:
-    t, w, signed = _typed(m)
+    t, w, _ = _typed(m)
     if t in PACKED:
         return packed(m, lambda e: add_sub(opcode, e), 2)
     if m.has("cc"):

@@ -20,11 +20,15 @@ def bitwise(opcode: str, m: Modifiers) -> Operation:
 def not_(opcode: str, m: Modifiers) -> Operation:
     w = width(m.type)
     if opcode == "cnot":
-        return Operation((w,), (w,), lambda alg, s: (
-            alg.select(alg.equal(s[0], alg.constant(0, w), w), alg.constant(1, w), alg.constant(0, w), w),))  # fmt: skip
+        return Operation((w,), (w,), lambda alg, s: (_is_zero(alg, s[0], w),))
     if w == PREDICATE:
         return Operation((1,), (1,), lambda alg, s: (alg.p_not(s[0]),))
     return Operation((w,), (w,), lambda alg, s: (alg.not_(s[0], w),))
+
+
+def _is_zero(alg: Any, a: Any, w: int) -> Any:
+    zero = alg.constant(0, w)
+    return alg.select(alg.equal(a, zero, w), alg.constant(1, w), zero, w)
 
 
 def shift(opcode: str, m: Modifiers) -> Operation:
@@ -42,10 +46,7 @@ def funnel(m: Modifiers) -> Operation:
     def apply(alg: Any, s: tuple[Any, ...]) -> tuple[Any, ...]:
         a, b, c = s
         limit = alg.constant(31 if wrap else 32, 32)
-        if wrap:
-            n = alg.and_(c, limit, 32)
-        else:
-            n = alg.select(alg.less(limit, c, 32, False), limit, c, 32)
+        n = alg.and_(c, limit, 32) if wrap else alg.select(alg.less(limit, c, 32, False), limit, c, 32)
         both = alg.concatenate((a, b), 32)
         if left:
             return (alg.extract(alg.shift_left(both, n, 64), 64, 32, 32),)
