@@ -1,0 +1,97 @@
+"""splice(): rewrites into a kernel, or a refusal with its reason.
+
+Refusal codes (SpliceRefused.reason): SYNTAX, NON_ASCII, RAW_STATEMENT, UNKNOWN_OPCODE, DIRECTIVE, VARIABLE,
+INDIRECT, CALL, LEAVES, VECTOR_REGISTER, PORT_DECLARED, DUPLICATE_NAME, UNKNOWN_PORT, UNDECLARED, JUMP_OUTSIDE,
+REGISTER_CLASS, READ_BEFORE_WRITE, OUT_NOT_WRITTEN, NO_EXIT, EFFECT_ORDER, EFFECT_MOVED, EFFECT_COUNT, CONVERGENCE,
+GUARD, GUARD_NOT_UNIFORM (about the text); INELIGIBLE, OTHER_KERNEL, SCOPE, LABEL_TARGETED, OVERLAP,
+NAME_COLLISION (about the place); OUTSIDE_CHANGED (the splicer's own proof failed: a defect of hybridcc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hybridcc.errors import SpliceRefused
+from hybridcc.passes.regions.region import Region
+from hybridcc.passes.splice.candidate import Candidate, Part
+from hybridcc.passes.splice.compose import compose
+from hybridcc.passes.splice.flow import check_effects, check_flow, graph_of_rewrite
+from hybridcc.passes.splice.names import NameScope, names_of_module
+from hybridcc.passes.splice.place import Site, exit_label, insert, site_of, with_function
+from hybridcc.passes.splice.reading import flatten, read
+from hybridcc.passes.splice.unchanged import check_outside
+from hybridcc.ptx import isa
+from hybridcc.ptx.nodes import Function, Instruction, Label, Module, Statement
+from hybridcc.ptx.rename import rename_statement
+
+
+def splice(module: Module, region: Region, text: str) -> Candidate:
+    """One rewrite in place of one region of the module it was found in. Raises SpliceRefused."""
+    return splice_all(module, [(region, text)])
+
+
+def splice_all(module: Module, rewrites: Sequence[tuple[Region, str]]) -> Candidate:
+    """Rewrites of disjoint regions of one kernel, all at once. Raises SpliceRefused."""
+    function = _function(module, rewrites)
+    assert function.body is not None
+    names = NameScope(names_of_module(module))
+    before: dict[int, list[Statement]] = {}
+    removed: set[int] = set()
+    renamed: dict[int, Statement] = {}
+    parts: list[Part] = []
+    for region, text in _disjoint(rewrites):
+        rewrite = read(text, region)
+        cfg = graph_of_rewrite(rewrite, region)
+        check_flow(rewrite, region, cfg)
+        check_effects(rewrite, region, cfg)
+        site = site_of(region, function.body)
+        leaves_to = ""
+        if rewrite.guard or not site.falls:
+            leaves_to, made = exit_label(region, function.body, site, names)
+            if made is not None:
+                before.setdefault(made, []).insert(0, Label(leaves_to))
+        composed = compose(rewrite, region, cfg, names, leaves_to)
+        before.setdefault(site.at, []).extend(composed.statements)
+        if composed.part.fallback:
+            renamed |= _entered_by_fallback(region, function, site, composed.part.fallback)
+        else:
+            removed |= site.removed
+        parts.append(composed.part)
+    new = insert(function, before, frozenset(removed), renamed)
+    candidate = Candidate(with_function(module, function, new), function.name, tuple(parts))
+    check_outside(module, candidate)
+    return candidate
+
+
+def _function(module: Module, rewrites: Sequence[tuple[Region, str]]) -> Function:
+    wanted = {region.function for region, _ in rewrites}
+    for function in module.entries:
+        if wanted == {function.name} and all(region.cfg.function == function for region, _ in rewrites):
+            return function
+    raise SpliceRefused("OTHER_KERNEL", "the regions were not found in this module's kernel")
+
+
+def _disjoint(rewrites: Sequence[tuple[Region, str]]) -> list[tuple[Region, str]]:
+    """The rewrites in order of their place. Raises SpliceRefused for regions that must not be replaced."""
+    taken: set[int] = set()
+    for region, _ in rewrites:
+        if region.ineligible is not None:
+            raise SpliceRefused("INELIGIBLE", f"region {region.id} is not to be rewritten: {region.ineligible}")
+        if taken & region.statements:
+            raise SpliceRefused("OVERLAP", f"region {region.id} overlaps another that is rewritten")
+        taken |= region.statements
+    return sorted(rewrites, key=lambda one: one[0].cfg.blocks[one[0].entry].first)
+
+
+def _entered_by_fallback(region: Region, function: Function, site: Site, fallback: str) -> dict[int, Statement]:
+    """The original's branches to its own entry, which must not run the guard again."""
+    assert function.body is not None
+    cfg = region.cfg
+    entries = {cfg.scoped.spelling(label) for label in cfg.blocks[region.entry].labels}
+    flat = flatten(function.body.statements)
+    found: dict[int, Statement] = {}
+    for index in site.removed:
+        statement = flat[index]
+        if isinstance(statement, Instruction) and entries & set(isa.branch_targets(statement)):
+            found[index] = rename_statement(statement, lambda name: fallback if name in entries else name)
+    return found
