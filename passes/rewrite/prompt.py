@@ -62,7 +62,6 @@ def build(region: Region) -> Prompt:
         text=region.text.rstrip("\n"),
         facts=sections.facts(region),
         weight=region.weight,
-        hardware=sections.hardware(),
         input_names=sections.span_of_names("%in", len(region.live_in)),
         output_names=sections.span_of_names("%out", len(region.live_out)),
     )
@@ -98,5 +97,6 @@ def _template() -> jinja2.Template:
         block_end_string="!}",
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     return environment.get_template(TEMPLATE)

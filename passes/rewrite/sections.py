@@ -1,4 +1,4 @@
-"""The parts of a prompt that are computed from a region: interface, loops, facts, hardware."""
+"""The parts of a prompt that are computed from a region: interface, loops, facts."""
 
 from __future__ import annotations
 
@@ -59,13 +59,6 @@ def loops(region: Region) -> tuple[str, ...]:
 def span_of_names(stem: str, count: int) -> str:
     """``%in0 to %in4``, as prose has it."""
     return "none" if count == 0 else f"{stem}0" if count == 1 else f"{stem}0 to {stem}{count - 1}"
-
-
-def hardware() -> tuple[str, ...]:
-    """What every supported target has in common, in sentences."""
-    from hybridcc.ptx import targets
-
-    return targets.common_facts()
 
 
 def _rows(stem: str, ports: Sequence[Port]) -> tuple[PortRow, ...]:
