@@ -16,7 +16,7 @@ from hybridcc.passes.facts import Relation
 from hybridcc.passes.rewrite import precision
 from hybridcc.passes.rewrite.extract import code_of
 from hybridcc.passes.rewrite.rejection import rejected
-from hybridcc.ptx import isa, parse_statements
+from hybridcc.ptx import isa, parse_statements, targets
 from hybridcc.ptx.isa import Effect
 from hybridcc.ptx.nodes import (
     Block,
@@ -111,8 +111,9 @@ def _check_instruction(instruction: Instruction, arch: str, source: Source) -> N
     row = isa.lookup(instruction)
     if row is None:
         raise rejected("UNKNOWN_OPCODE", f"there is no instruction {instruction.opcode}", source, instruction.span)
-    number = int("".join(c for c in arch if c.isdigit()))
-    if row.sm > number or (row.arch_specific and not arch.endswith(("a", "f"))):
+    target = targets.target(arch)
+    major, minor = target.capability
+    if row.sm > 10 * major + minor or (row.arch_specific and not target.arch_specific):
         raise rejected(
             "ARCHITECTURE", f"{instruction.opcode} needs sm_{row.sm}, the target is {arch}", source, instruction.span
         )

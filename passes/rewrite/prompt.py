@@ -47,6 +47,7 @@ def build(region: Region) -> Prompt:
     Raises ModelError for a region that must not be rewritten (``region.ineligible`` says why): it has no text.
     """
     from hybridcc.passes.rewrite import sections
+    from hybridcc.ptx import targets
 
     if not region.text:
         raise ModelError(
@@ -62,6 +63,7 @@ def build(region: Region) -> Prompt:
         text=region.text.rstrip("\n"),
         facts=sections.facts(region),
         weight=region.weight,
+        hardware=targets.common_facts(),
         input_names=sections.span_of_names("%in", len(region.live_in)),
         output_names=sections.span_of_names("%out", len(region.live_out)),
     )
