@@ -108,14 +108,20 @@ def _allowed(statements: Iterable[Statement], source: Source) -> Iterator[Statem
 
 
 def _check_instruction(instruction: Instruction, arch: str, source: Source) -> None:
-    row = isa.lookup(instruction)
-    if row is None:
-        raise rejected("UNKNOWN_OPCODE", f"there is no instruction {instruction.opcode}", source, instruction.span)
+    needed = isa.requirement(instruction)
+    if needed is None:
+        raise rejected(
+            "UNKNOWN_OPCODE", f"there is no instruction {instruction.full_opcode} like this", source, instruction.span
+        )
     target = targets.target(arch)
     major, minor = target.capability
-    if row.sm > 10 * major + minor or (row.arch_specific and not target.arch_specific):
+    if needed.sm > 10 * major + minor or (needed.arch_specific and not target.arch_specific):
+        own = " alone" if needed.arch_specific else ""
         raise rejected(
-            "ARCHITECTURE", f"{instruction.opcode} needs sm_{row.sm}, the target is {arch}", source, instruction.span
+            "ARCHITECTURE",
+            f"{instruction.full_opcode} needs sm_{needed.sm}{own}, the target is {arch}",
+            source,
+            instruction.span,
         )
     effects = isa.effects(instruction)
     if Effect.CALL in effects:
@@ -137,19 +143,19 @@ def _check_clocks(original: Iterable[Instruction], rewrite: Iterable[Instruction
 
 
 def _check_spaces(original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source) -> None:
-    known = {space for i in original if (space := _space(i))}
+    known = {space for i in original for space in _spaces(i)}
     for instruction in rewrite:
-        space = _space(instruction)
-        if space and space not in known:
-            used = " and ".join(sorted(known)) or "no memory"
-            raise rejected(
-                "STATE_SPACE", f"this accesses {space} memory, the original {used}", source, instruction.span
-            )
+        for space in _spaces(instruction):
+            if space not in known:
+                used = " and ".join(sorted(known)) or "no memory"
+                raise rejected(
+                    "STATE_SPACE", f"this accesses {space} memory, the original {used}", source, instruction.span
+                )
 
 
-def _space(instruction: Instruction) -> str:
-    touches = isa.effects(instruction) & {Effect.READ, Effect.WRITE, Effect.ATOMIC}
-    return (isa.memory_space(instruction) or "generic") if touches else ""
+def _spaces(instruction: Instruction) -> tuple[str, ...]:
+    touches = isa.effects(instruction) & {Effect.READ, Effect.WRITE}
+    return (isa.memory_spaces(instruction) or ("generic",)) if touches else ()
 
 
 def _check_non_coherent(

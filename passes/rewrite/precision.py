@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hybridcc.passes.rewrite.rejection import rejected
-from hybridcc.ptx.isa import Effect, effects
+from hybridcc.ptx import isa
+from hybridcc.ptx.isa import Rounding
 from hybridcc.ptx.nodes import Instruction
 from hybridcc.ptx.source import Source
 
@@ -20,25 +21,24 @@ WIDTHS = {
 }  # fmt: skip
 """Floating-point types of the PTX ISA (5.2.3), and the bits that carry a value."""
 
-ROUNDING = frozenset({".rn", ".rz", ".rm", ".rp", ".rna", ".rs"})
-INEXACT = frozenset({".approx", ".full"})
-MODES = ROUNDING | INEXACT
-CONTRACTIBLE = frozenset({"add", "sub", "mul"})
-"""Without a rounding modifier these may be merged into an fma (ISA 9.7.3.1 to 9.7.3.3)."""
-MOVES = frozenset({"mov", "selp", "shfl", "ldmatrix", "stmatrix"})
-"""They carry bits and compute nothing, whatever type they are written with."""
+MODES = frozenset({".rn", ".rz", ".rm", ".rp", ".rna", ".rs", ".approx", ".full"})
+"""Modifiers that say how a result is rounded (ISA 9.7.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
     """What the audit compares of one instruction: opcode, floating types, rounding or approximation, ftz and sat."""
 
-    opcode: str
+    instruction: Instruction
     types: tuple[str, ...]
+    rounding: Rounding
     modes: frozenset[str]
     flushes: bool
     saturates: bool
-    instruction: Instruction
+
+    @property
+    def kind(self) -> tuple[str, tuple[str, ...]]:
+        return self.instruction.opcode, self.types
 
 
 def audit(original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source) -> None:
@@ -51,24 +51,24 @@ def audit(original: Iterable[Instruction], rewrite: Iterable[Instruction], sourc
 
 
 def _operation(instruction: Instruction) -> _Operation | None:
-    types = tuple(m for m in instruction.modifiers if m in WIDTHS)
-    touches = effects(instruction) & {Effect.READ, Effect.WRITE} and Effect.ATOMIC not in effects(instruction)
-    if not types or touches or instruction.opcode in MOVES:
+    rounding = isa.rounding(instruction)
+    if rounding is Rounding.NONE:
         return None
+    types = tuple(m for m in instruction.modifiers if m in WIDTHS)
     words = frozenset(instruction.modifiers)
-    return _Operation(instruction.opcode, types, words & MODES, ".ftz" in words, ".sat" in words, instruction)
+    return _Operation(instruction, types, rounding, words & MODES, ".ftz" in words, ".sat" in words)
 
 
 def _fault(operation: _Operation, known: list[_Operation]) -> tuple[str, str] | None:
     """(code, sentence) for what is wrong with one operation of a rewrite, if anything is."""
-    same = [k for k in known if (k.opcode, k.types) == (operation.opcode, operation.types)]
+    same = [k for k in known if k.kind == operation.kind]
     kin = same or [k for k in known if set(k.types) & set(operation.types)]
     narrowest = min((WIDTHS[t] for k in known for t in k.types), default=max(WIDTHS.values()))
     lower = [t for t in operation.types if WIDTHS[t] < narrowest]
-    inexact = operation.modes & INEXACT
     if lower:
         return "LOWER_PRECISION", f"this computes in {lower[0]}, which the original never does"
-    if inexact and not any(inexact <= k.modes for k in same):
+    loose = operation.rounding in (Rounding.APPROXIMATE, Rounding.UNDOCUMENTED)
+    if loose and not any(operation.rounding is k.rounding for k in same):
         return "APPROXIMATION", "this is approximate where the original is not"
     if same and not any(operation.modes == k.modes for k in same):
         return "ROUNDING", f"this rounds otherwise than the original's {_spelled(same)}"
@@ -77,7 +77,7 @@ def _fault(operation: _Operation, known: list[_Operation]) -> tuple[str, str] | 
     if kin and operation.flushes not in {k.flushes for k in kin}:
         word = "flushes" if operation.flushes else "keeps"
         return "FLUSHING", f"this {word} subnormal numbers, unlike the original's {_spelled(kin)}"
-    if not same and not operation.modes and operation.opcode in CONTRACTIBLE:
+    if not same and operation.rounding is Rounding.CONTRACTIBLE:
         return "CONTRACTION", "this has no rounding modifier and no counterpart: the assembler may fuse it"
     return None
 
