@@ -1,0 +1,387 @@
+"""``@hybridcc.jit``: a drop-in for ``@numba.cuda.jit``.
+
+Numba compiles the kernel and launches it, until ``optimize`` has selected a variant for a signature; from then on
+calls with that signature launch the variant, and all others still go to Numba. Whatever cannot be followed here (a
+tuple argument, linked code, an extension) only means that the baseline runs.
+
+``HYBRIDCC`` overrides from outside, read when a kernel is decorated:
+
+``on``        the default
+``baseline``  ``optimize`` works and reports, but every launch runs the baseline
+``off``       every launch runs the baseline, and ``optimize`` does nothing
+``execute``   launches run on the CPU's executor with NumPy arrays; no GPU is needed
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from hybridcc.errors import InputError, NoDevice, UnsupportedOption
+from hybridcc.passes.kernel import Kernel
+
+if TYPE_CHECKING:
+    from hybridcc.optimizing import Outcome
+    from hybridcc.runtime.launch import Geometry, Launcher
+
+VARIABLE = "HYBRIDCC"
+MODES = ("on", "baseline", "off", "execute")
+EXECUTE_ARCH = "sm_90"
+"""What ``HYBRIDCC=execute`` compiles for; the executor has no architecture of its own."""
+
+_log = logging.getLogger("hybridcc")
+
+_TAKEN = frozenset(
+    {
+        *("device", "inline", "forceinline", "link", "debug", "opt", "lineinfo", "cache", "launch_bounds", "lto"),
+        *("shared_memory_carveout", "fastmath", "max_registers", "extensions"),
+    }
+)
+"""Keywords of numba-cuda 0.30.4's ``cuda.jit``, all passed on to it."""
+
+_GONE = {
+    "argtypes": "give the signature as the first argument",
+    "restype": "a kernel returns nothing; leave it out",
+    "bind": "kernels bind by themselves; leave it out",
+    "boundscheck": "numba-cuda has none; HYBRIDCC=execute checks every access",
+    "nopython": "numba-cuda knows no other mode; leave it out",
+}
+"""Keywords that older versions took: refused by name when they ask for something."""
+
+
+def jit(
+    func_or_sig: Any = None,
+    device: bool = False,
+    *,
+    examples: Callable[[], object] | None = None,
+    **options: Any,
+) -> Any:
+    """Compile a Python function for the GPU as ``numba.cuda.jit`` does, and let it be optimized.
+
+    ``func_or_sig`` is the function, a signature, or a list of signatures; all other keywords are those of
+    ``numba.cuda.jit``. ``examples`` is a callable that returns launches (``(grid, block, arguments)``) to test and
+    to build with. A device function is returned as Numba's own. Declared signatures are compiled at the first use
+    and not here, so that a kernel can be imported and built on a machine without a GPU.
+
+    Raises UnsupportedOption for a keyword that ``numba.cuda.jit`` does not take.
+    """
+    if device:
+        options["device"] = True
+    _check_keywords(options)
+    if func_or_sig is None:
+        return functools.partial(_decorate, signatures=[], options=options, examples=examples)
+    if _is_function(func_or_sig):
+        return _decorate(func_or_sig, [], options, examples)
+    return functools.partial(_decorate, signatures=func_or_sig, options=options, examples=examples)
+
+
+def _is_function(value: Any) -> bool:
+    return hasattr(value, "__code__") or hasattr(value, "py_func")
+
+
+def _check_keywords(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name in _GONE:
+            if value:
+                raise UnsupportedOption(f"hybridcc.jit does not take {name}={value!r}", next_step=_GONE[name])
+        elif name not in _TAKEN:
+            raise UnsupportedOption(
+                f"numba.cuda.jit has no keyword {name!r}", next_step=f"the keywords are: {', '.join(sorted(_TAKEN))}"
+            )
+
+
+def _decorate(
+    function: Any, signatures: Any, options: Mapping[str, Any], examples: Callable[[], object] | None
+) -> Any:
+    """``signatures`` is a list of them, or one, which Numba then converts arguments to without looking at them."""
+    function = getattr(function, "py_func", function)
+    options = {name: value for name, value in options.items() if name not in _GONE}
+    if options.get("device"):
+        return _device_function(function, signatures, options)
+    return Dispatcher(function, signatures, options, examples)
+
+
+def _device_function(function: Any, signatures: Any, options: Mapping[str, Any]) -> Any:
+    """Numba's own. Its signatures are compiled ahead only where there is a GPU, because Numba asks the driver."""
+    from hybridcc.frontends.numba import prepare
+    from hybridcc.runtime import device
+
+    prepare()
+    from numba import cuda
+
+    if signatures and device.available() is not None:
+        return cuda.jit(signatures, **options)(function)
+    return cuda.jit(**options)(function)
+
+
+def mode() -> str:
+    """Raises InputError for a value that HYBRIDCC does not have."""
+    value = os.environ.get(VARIABLE, "") or "on"
+    if value not in MODES:
+        raise InputError(f"{VARIABLE}={value} is no mode", next_step=f"set it to one of {', '.join(MODES)}")
+    return value
+
+
+class Dispatcher:
+    """One kernel. ``kernel[grid, block, stream, sharedmem](*args)`` launches it.
+
+    ``py_func``, ``signatures`` and whatever else a Numba dispatcher has (``inspect_asm``, ``overloads``,
+    ``get_regs_per_thread``, ``specialize`` …) work as there; those describe the baseline.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        signatures: Any = (),
+        options: Mapping[str, Any] | None = None,
+        examples: Callable[[], object] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.options = dict(options or {})
+        self.examples = examples
+        self.mode = mode()
+        self.selected: list[Launcher] = []
+        """One launcher per signature for which a variant was selected. Replaced item by item, never locked."""
+        self.outcomes: list[Outcome] = []
+        """What each call of ``optimize`` came to, newest last."""
+        self.specialized = bool(signatures) and not isinstance(signatures, list)
+        """Whether one signature was declared by itself: arguments are then converted to it, and not typed."""
+        self._declared: list[Any] = signatures if isinstance(signatures, list) else [signatures] if signatures else []
+        self._configured: dict[Any, Configured] = {}
+
+    # --- launching ---
+
+    def __getitem__(self, shape: Any) -> Configured:
+        try:
+            return self._configured[shape]
+        except KeyError:
+            return self._configure(shape)
+
+    def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Configured:
+        return self[griddim, blockdim, stream, sharedmem]
+
+    def _configure(self, shape: Any) -> Configured:
+        if not isinstance(shape, tuple) or len(shape) not in (2, 3, 4):
+            raise InputError(
+                "a launch needs a grid and a block", next_step="write kernel[grid, block](arguments)"
+            )
+        grid, block, *rest = shape
+        stream, shared_bytes = (*rest, *(0, 0)[len(rest) :])
+        configured = Configured(self, grid, block, stream, shared_bytes)
+        if len(self._configured) >= 128:  # as many as Numba keeps
+            self._configured.clear()
+        self._configured[shape] = configured
+        return configured
+
+    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
+        """A launch over at least ``ntasks`` threads in one dimension; with ``tpb`` 0 the driver picks the block."""
+        if ntasks < 0:
+            raise InputError(f"forall of {ntasks} tasks", next_step="give a number of tasks that is not negative")
+
+        def launch(*args: Any) -> None:
+            if ntasks == 0:
+                return
+            if self.mode == "execute" or (tpb and self.selected):
+                block = tpb or 128
+                self[-(-ntasks // block), block, stream, sharedmem](*args)
+            else:
+                self.stock.forall(ntasks, tpb, stream, sharedmem)(*args)
+
+        return launch
+
+    def __call__(self, *args: Any, **keywords: Any) -> None:
+        raise InputError(
+            f"{self.__name__} was called without a grid and a block",
+            next_step=f"write {self.__name__}[grid, block](arguments)",
+        )
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    # --- what Numba's dispatcher offers ---
+
+    @functools.cached_property
+    def stock(self) -> Any:
+        """Numba's own dispatcher, which compiles and launches the baseline. Raises NoDevice where Numba would need
+        a GPU to compile the declared signatures."""
+        from hybridcc.frontends.numba import prepare
+
+        prepare()
+        from numba import cuda
+
+        if not self._declared:
+            return cuda.jit(**self.options)(self.py_func)
+        self._need_device()
+        signatures = self._declared[0] if self.specialized else self._declared
+        return cuda.jit(signatures, **self.options)(self.py_func)
+
+    @property
+    def signatures(self) -> list[tuple[Any, ...]]:
+        """Tuples of Numba types: the declared ones as written, then what calls have compiled."""
+        from hybridcc.frontends.numba import argument_types
+
+        declared = [argument_types(signature) for signature in self._declared]
+        compiled = self.__dict__["stock"].signatures if "stock" in self.__dict__ else []
+        return declared + [types for types in compiled if types not in declared]
+
+    @property
+    def targetoptions(self) -> dict[str, Any]:
+        return self.options
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "py_func" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.stock, name)
+
+    def __repr__(self) -> str:
+        return f"<hybridcc kernel {self.__name__}>"
+
+    def _need_device(self) -> None:
+        from hybridcc.runtime import device
+
+        try:
+            device.current()
+        except NoDevice as error:
+            raise NoDevice(
+                f"{self.__name__} cannot be launched: {error.what}",
+                where=f"{self.py_func.__code__.co_filename}:{self.py_func.__code__.co_firstlineno}",
+                next_step=error.next_step,
+            ) from error
+
+    # --- optimizing ---
+
+    def compile_for(self, types: Sequence[Any], arch: str) -> Kernel:
+        """The kernel's PTX for these Numba types. Raises SignatureError, UnsupportedOption and ToolchainError."""
+        from hybridcc.frontends import numba
+
+        return numba.compile(self.py_func, tuple(types), arch, **self.options)
+
+    def types_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The signature that a call with these values has: the declared one if there is exactly one."""
+        from hybridcc.frontends import numba
+
+        if self.specialized:
+            return numba.argument_types(self._declared[0])
+        return tuple(numba.type_of(value) for value in values)
+
+    def optimize(self, *args: Any, grid: Any, block: Any, stream: Any = 0, sharedmem: int = 0, **how: Any) -> Outcome:
+        """``kernel[grid, block].optimize(*args)`` with the launch shape as keywords; ``how`` is described there."""
+        return self[grid, block, stream, sharedmem].optimize(*args, **how)
+
+    def report(self) -> str:
+        """What ``optimize`` found, newest last, in words."""
+        if not self.outcomes:
+            return f"{self.__name__}: not optimized yet; call {self.__name__}[grid, block].optimize(arguments)"
+        return "\n\n".join(outcome.text for outcome in self.outcomes)
+
+    def use(self, launcher: Launcher | None, types: tuple[Any, ...]) -> None:
+        """Launch ``launcher`` for these types from the next call on; None goes back to the baseline."""
+        others = [each for each in self.selected if each.types != types]
+        self.selected[:] = others if launcher is None else [launcher, *others]
+
+
+class Configured:
+    """A kernel with its launch shape: what ``kernel[grid, block, stream, sharedmem]`` gives."""
+
+    def __init__(self, dispatcher: Dispatcher, grid: Any, block: Any, stream: Any, shared_bytes: int) -> None:
+        self.dispatcher = dispatcher
+        self.griddim = grid
+        self.blockdim = block
+        self.stream = stream
+        self.sharedmem = shared_bytes
+        self._selected = dispatcher.selected
+        self._geometry: Geometry | None = None
+
+    def __call__(self, *args: Any) -> None:
+        for launcher in self._selected:
+            flat = launcher.read(args)
+            if flat is not None:
+                trouble = launcher.launch(self._geometry or self._prepare(), flat)
+                if not trouble:
+                    return
+                _log.warning("%s: the selected variant was not launched (%s)", self.dispatcher.__name__, trouble)
+        if self._selected and self._launch_from_host(args):
+            return
+        self._launch_baseline(args)
+
+    def _prepare(self) -> Geometry:
+        from hybridcc.runtime.driver import stream_handle
+        from hybridcc.runtime.launch import geometry
+
+        self._geometry = geometry(self.griddim, self.blockdim, self.sharedmem, stream_handle(self.stream))
+        return self._geometry
+
+    def _launch_from_host(self, args: Sequence[Any]) -> bool:
+        """Copy host arrays over, launch, copy them back; False if no selected variant is for these types."""
+        from hybridcc.runtime.host_arrays import launch_with_copies
+
+        types = self.dispatcher.types_of(args)
+        launcher = next((each for each in self._selected if each.types == types), None)
+        return launcher is not None and launch_with_copies(launcher, self._geometry or self._prepare(), args)
+
+    def _launch_baseline(self, args: Sequence[Any]) -> None:
+        if self.dispatcher.mode == "execute":
+            self.execute(*args)
+        else:
+            self.stock(*args)
+
+    @functools.cached_property
+    def stock(self) -> Any:
+        """Numba's own configured launch. Raises NoDevice."""
+        from hybridcc.runtime.host_arrays import stream_for_numba
+
+        self.dispatcher._need_device()
+        return self.dispatcher.stock[self.griddim, self.blockdim, stream_for_numba(self.stream), self.sharedmem]
+
+    def execute(self, *args: Any) -> None:
+        """Run this launch on the CPU's executor, on NumPy arrays that are changed in place.
+
+        Raises SignatureError, InputError and ExecutionError (an access out of bounds, a race, an endless loop …).
+        """
+        from hybridcc.passes.arguments import flatten
+        from hybridcc.passes.execute import execute
+        from hybridcc.passes.verify.examples import as_launch
+
+        dispatcher = self.dispatcher
+        kernel = dispatcher.compile_for(dispatcher.types_of(args), EXECUTE_ARCH)
+        launch = as_launch((self.griddim, self.blockdim, args, self.sharedmem), kernel)
+        execute(
+            kernel.ptx,
+            kernel.entry,
+            launch.grid,
+            launch.block,
+            flatten(kernel.arguments, launch.values),
+            shared_bytes=launch.shared_bytes,
+        )
+
+    def optimize(self, *args: Any, **how: Any) -> Outcome:
+        """Run profile to selection on these arguments; calls with their types launch what was selected.
+
+        The arguments are copied to the host and never written. ``how`` takes ``budget_s`` (seconds for racing, 60),
+        ``rewriter`` (as ``--rewriter``; without it the recording beside the kernel's file), ``accept`` ("proved" or
+        "tested"), ``select``, ``examples``, ``answers``, ``seed``, ``reuse`` (take an earlier decision from the
+        store) and ``progress`` (a function of one string; without it progress goes to standard error when that is a
+        terminal). Interrupting it leaves what was launched before. Whatever fails on the way, the baseline runs and
+        the outcome says why; raises NoDevice without a GPU.
+        """
+        self.dispatcher._need_device()
+        from hybridcc.optimizing import optimize_call
+
+        outcome = optimize_call(self, args, **how)
+        self.dispatcher.outcomes.append(outcome)
+        return outcome
+
+    @property
+    def args(self) -> Any:
+        return self.stock.args
+
+    @property
+    def pre_launch_callbacks(self) -> list[Any]:
+        """Numba's callbacks see Numba's kernels; while there are any, this launch stays with the baseline."""
+        self._selected = []
+        return self.stock.pre_launch_callbacks

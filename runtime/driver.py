@@ -1,0 +1,83 @@
+"""The CUDA driver through cuda.bindings: loaded at first use, every failure a DeviceError.
+
+A context is never made here: the primary context of a device is shared with Numba, CuPy and PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from hybridcc.errors import DeviceError, NoDevice
+
+NEXT_WITHOUT_DEVICE = (
+    "run it on a machine with an NVIDIA GPU and driver, build cubins here with `hybridcc build`, "
+    "or set HYBRIDCC=execute to run kernels on the CPU with NumPy arrays"
+)
+
+
+@cache
+def bindings() -> ModuleType:
+    """``cuda.bindings.driver``, initialised. Raises NoDevice where there is no driver or no GPU."""
+    from cuda.bindings import driver
+
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError as error:  # the driver's library is not there: DynamicLibNotFoundError is one
+        what = "no NVIDIA driver is installed (libcuda.so.1 is not found)"
+        raise NoDevice(what, next_step=NEXT_WITHOUT_DEVICE) from error
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise NoDevice(f"no GPU can be used: cuInit gives {status.name}", next_step=NEXT_WITHOUT_DEVICE)
+    return driver
+
+
+def call(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
+    """The function's result (None, one value or a tuple). Raises DeviceError with the driver's own name for it."""
+    status, *results = function(*arguments)
+    if int(status) != 0:
+        raise DeviceError(f"{function.__name__} gives {status.name}", next_step="see the CUDA driver API on this error")
+    match results:
+        case []:
+            return None
+        case [result]:
+            return result
+        case _:
+            return tuple(results)
+
+
+def use_primary_context(ordinal: int = 0) -> None:
+    """Make the device's primary context current in this thread, unless another context is."""
+    driver = bindings()
+    if int(call(driver.cuCtxGetCurrent)) == 0:
+        device = call(driver.cuDeviceGet, ordinal)
+        call(driver.cuCtxSetCurrent, call(driver.cuDevicePrimaryCtxRetain, device))
+
+
+def current_ordinal() -> int:
+    """The device of this thread's context; 0 where it has none yet."""
+    driver = bindings()
+    if int(call(driver.cuCtxGetCurrent)) == 0:
+        return 0
+    return int(call(driver.cuCtxGetDevice))
+
+
+def stream_handle(stream: Any) -> int:
+    """A stream as the driver's integer: 0 or None, an integer, a Numba, CuPy or PyTorch stream, or anything with
+    ``__cuda_stream__``. Raises DeviceError for anything else."""
+    if stream is None:
+        return 0
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for name in ("handle", "ptr", "cuda_stream"):  # Numba and cuda.core; CuPy; PyTorch
+        value = getattr(stream, name, None)
+        if value is not None:
+            return int(getattr(value, "value", value) or 0)
+    raise DeviceError(
+        f"{type(stream).__name__} is no CUDA stream",
+        next_step="pass a stream of Numba, CuPy, PyTorch or cuda.core, or its integer handle",
+    )

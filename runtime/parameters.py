@@ -1,0 +1,227 @@
+"""A call's values to the entry's parameter buffer, prepared once per signature and run at every launch.
+
+Reading a value also checks its type: a reader gives None for a value that the signature does not cover, and the
+caller goes to the next signature or to the baseline. Nothing is remembered about a value, so an array that is freed
+and whose address or ``id`` comes back as another's is read afresh.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from hybridcc.passes.kernel import Argument, ArrayType, ScalarType
+
+Read: TypeAlias = Callable[[Any], tuple[Any, ...] | None]
+"""One value to its PTX parameters, None if the signature does not cover it."""
+
+_SCALAR_FORMATS = {
+    "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
+    "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
+}  # fmt: skip
+
+
+class ParameterBuffer:
+    """Memory for one launch's parameters, and the array of addresses that cuLaunchKernel takes as kernelParams."""
+
+    __slots__ = ("_pointers", "address", "memory")
+
+    def __init__(self, format_: str) -> None:
+        self.memory = ctypes.create_string_buffer(struct.calcsize(format_))
+        base = ctypes.addressof(self.memory)
+        offsets = _offsets(format_)
+        self._pointers = (ctypes.c_void_p * len(offsets))(*(base + offset for offset in offsets))
+        self.address = ctypes.addressof(self._pointers)
+
+
+def format_of(arguments: Sequence[Argument]) -> str:
+    """The buffer's layout for ``struct``: every parameter at its natural alignment (ISA, .param state space)."""
+    return "@" + "".join(
+        _SCALAR_FORMATS[argument.type.dtype]
+        if isinstance(argument.type, ScalarType)
+        else "".join("Q" if field.role == "data" else "q" for field in argument.fields)
+        for argument in arguments
+    )
+
+
+def _offsets(format_: str) -> list[int]:
+    codes = format_[1:]
+    return [struct.calcsize("@" + codes[: index + 1]) - struct.calcsize(codes[index]) for index in range(len(codes))]
+
+
+def reader(
+    arguments: Sequence[Argument], types: Sequence[Any], *, lenient: bool = False
+) -> Callable[[Sequence[Any]], list[Any] | None]:
+    """A function from a call's values to one number per PTX parameter, or to None.
+
+    ``types`` are the signature's Numba types, used to know Numba's own arrays. ``lenient`` takes any number for a
+    scalar, as Numba does for a kernel with one declared signature; otherwise a scalar must have the very type that
+    Numba would give it.
+    """
+    readers = tuple(_reader(argument, type_, lenient) for argument, type_ in zip(arguments, types, strict=True))
+    count = len(readers)
+
+    def read(values: Sequence[Any]) -> list[Any] | None:
+        if len(values) != count:
+            return None
+        flat: list[Any] = []
+        for read_one, value in zip(readers, values):  # noqa: B905 - lengths are compared above
+            found = read_one(value)
+            if found is None:
+                return None
+            flat += found
+        return flat
+
+    return read
+
+
+def _reader(argument: Argument, type_: Any, lenient: bool) -> Read:
+    match argument.type:
+        case ScalarType(dtype):
+            return _any_number if lenient else _exact_scalar(dtype)
+        case ArrayType() as array:
+            return _array(array, type_)
+
+
+# --- scalars ---
+
+
+def _any_number(value: Any) -> tuple[Any, ...] | None:
+    """struct converts, and refuses what does not fit."""
+    return None if hasattr(value, "__len__") else (value,)
+
+
+def _exact_scalar(dtype: str) -> Read:
+    """Numba takes a Python int for int64, a float for float64, a bool for boolean; NumPy scalars for their own."""
+    import numpy as np
+
+    native = {"int64": int, "float64": float, "bool": bool}.get(dtype)
+    exact = np.dtype(dtype).type
+    accepted = (exact,) if native is None else (native, exact)
+
+    def read(value: Any) -> tuple[Any, ...] | None:
+        return (value,) if type(value) in accepted else None
+
+    return read
+
+
+# --- arrays: where each library keeps address, shape and type; by the interface alone one costs a microsecond more ---
+
+_Look: TypeAlias = Callable[[Any], tuple[int, tuple[int, ...], tuple[int, ...] | None] | None]
+"""(device address, shape, strides in bytes or None for C order), or None if the type differs."""
+
+
+def _array(array: ArrayType, type_: Any) -> Read:
+    import numpy as np
+
+    itemsize = np.dtype(array.dtype).itemsize
+    looks: dict[type, _Look] = {}
+
+    def look_for(kind: type) -> _Look:
+        looks[kind] = found = _look(kind, array, type_)
+        return found
+
+    def vector(value: Any) -> tuple[Any, ...] | None:
+        kind = type(value)
+        found = (looks.get(kind) or look_for(kind))(value)
+        if found is None:
+            return None
+        address, (count,), _ = found
+        return (0, 0, count, itemsize, address, count, itemsize)
+
+    def general(value: Any) -> tuple[Any, ...] | None:
+        kind = type(value)
+        found = (looks.get(kind) or look_for(kind))(value)
+        if found is None:
+            return None
+        address, shape, strides = found
+        count = 1
+        for extent in shape:
+            count *= extent
+        if strides is None or array.layout != "A":
+            strides = layout_strides(shape, itemsize, array.layout)
+        return (0, 0, count, itemsize, address, *shape, *strides)
+
+    return vector if array.ndim == 1 and array.layout != "A" else general
+
+
+def layout_strides(shape: Sequence[int], itemsize: int, layout: str) -> tuple[int, ...]:
+    """In bytes, for layout C (also A without strides of its own) or F."""
+    strides: list[int] = []
+    step = itemsize
+    for extent in shape if layout == "F" else reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(strides) if layout == "F" else tuple(reversed(strides))
+
+
+def _look(kind: type, array: ArrayType, type_: Any) -> _Look:
+    home = kind.__module__
+    if home.endswith("cudadrv.devicearray"):
+        return _numba(type_)
+    if home == "torch" or home.startswith("torch."):
+        return _torch(array)
+    return _interface(array)
+
+
+def _numba(type_: Any) -> _Look:
+    def look(value: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
+        if value._numba_type_ is not type_:  # Numba keeps one object per type
+            return None
+        return int(value.gpu_data.device_pointer), value.shape, value.strides
+
+    return look
+
+
+def _torch(array: ArrayType) -> _Look:
+    torch = sys.modules["torch"]  # a tensor is here, so it is loaded
+    dtype = getattr(torch, array.dtype, None)
+
+    def look(value: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
+        if value.dtype is not dtype or not value.is_cuda or value.dim() != array.ndim or value.requires_grad:
+            return None
+        shape = tuple(value.shape)
+        size = value.element_size()
+        strides = tuple(size * step for step in value.stride())
+        return (value.data_ptr(), shape, strides) if _fits(array, shape, strides, size) else None
+
+    return look
+
+
+def _interface(array: ArrayType) -> _Look:
+    """Anything with ``__cuda_array_interface__``: CuPy and the rest.
+
+    An array that belongs to another stream's queue is not taken: Numba's own launch makes one wait for the other.
+    """
+    import numpy as np
+
+    dtype = np.dtype(array.dtype)
+
+    def look(value: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is None or interface.get("mask") is not None or np.dtype(interface["typestr"]) != dtype:
+            return None
+        address, readonly = interface["data"]
+        shape, strides = tuple(interface["shape"]), interface.get("strides")
+        if readonly != array.readonly or len(shape) != array.ndim:
+            return None
+        if interface.get("stream") not in (None, 1):  # 1 is the legacy default stream, which waits for the others
+            return None
+        given = None if strides is None else tuple(strides)
+        if not _fits(array, shape, given, dtype.itemsize):
+            return None
+        return address, shape, given
+
+    return look
+
+
+def _fits(array: ArrayType, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> bool:
+    """Whether Numba would give the array this layout: C before F before A."""
+    if strides is None or strides == layout_strides(shape, itemsize, "C"):
+        return array.layout == "C"
+    if strides == layout_strides(shape, itemsize, "F"):
+        return array.layout == "F"
+    return array.layout == "A"

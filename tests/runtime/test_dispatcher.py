@@ -1,0 +1,164 @@
+"""@hybridcc.jit without a GPU: decorating, keywords, what is refused and what is said."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from numba import cuda, float32
+
+import hybridcc
+from hybridcc.errors import HybridccError, InputError, NoDevice, UnsupportedOption
+from hybridcc.runtime import device
+from hybridcc.runtime.dispatcher import Dispatcher
+
+without_gpu = pytest.mark.skipif(device.available() is not None, reason="says what happens without a GPU")
+F1 = float32[::1]
+
+
+def scale(x, a):
+    """Doubles, or whatever a is."""
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        x[i] *= a
+
+
+@pytest.mark.parametrize(
+    "decorate",
+    [
+        hybridcc.jit,
+        hybridcc.jit(),
+        hybridcc.jit("void(float32[::1], float32)"),
+        hybridcc.jit((F1, float32)),
+        hybridcc.jit(["void(float32[::1], float32)", (F1, float32)]),
+        hybridcc.jit(fastmath=True, opt=True, lineinfo=False, max_registers=32, cache=False, launch_bounds=(256, 2)),
+        hybridcc.jit(inline="never", forceinline=False, link=[], lto=True, shared_memory_carveout="MaxL1"),
+    ],
+)
+def test_every_form_of_the_decorator(decorate):
+    kernel = decorate(scale)
+    assert isinstance(kernel, Dispatcher)
+    assert kernel.py_func is scale
+    assert (kernel.__name__, kernel.__doc__, kernel.__module__) == ("scale", scale.__doc__, __name__)
+
+
+def test_signatures_read_as_numba_gives_them():
+    assert hybridcc.jit("void(float32[::1], float32)")(scale).signatures == [(F1, float32)]
+    both = hybridcc.jit([(F1, float32), (F1, cuda.types.float64)])(scale)
+    assert both.signatures == [(F1, float32), (F1, cuda.types.float64)]
+    assert hybridcc.jit(scale).signatures == []
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [("fastmat", True), ("argtypes", (F1,)), ("restype", float32), ("bind", True), ("boundscheck", True)],
+)
+def test_a_keyword_that_cuda_jit_does_not_take_is_refused_by_name(keyword, value):
+    with pytest.raises(UnsupportedOption, match=keyword) as caught:
+        hybridcc.jit(**{keyword: value})(scale)
+    assert caught.value.next_step
+
+
+def test_a_device_function_is_numbas_own_and_a_kernel_can_call_it():
+    @hybridcc.jit(device=True)
+    def twice(v):
+        return v + v
+
+    @hybridcc.jit
+    def kernel(x):
+        i = cuda.grid(1)
+        if i < x.shape[0]:
+            x[i] = twice(x[i])
+
+    assert type(twice).__name__ == "CUDADispatcher"
+    assert "add.f32" in kernel.compile_for((F1,), "sm_90").ptx
+
+
+def test_options_reach_the_compilation():
+    bounded = hybridcc.jit("void(float32[::1], float32)", launch_bounds=128, fastmath=True)(scale)
+    kernel = bounded.compile_for(bounded.signatures[0], "sm_86")
+    assert ".maxntid 128" in kernel.ptx
+    assert kernel.arch == "sm_86"
+
+
+def test_one_declared_signature_converts_arguments_and_a_list_types_them():
+    x = np.zeros(4, np.float32)
+    one = hybridcc.jit("void(float32[::1], float32)")(scale)
+    many = hybridcc.jit(["void(float32[::1], float32)"])(scale)
+    assert one.types_of((x, 2)) == (F1, float32)
+    assert many.types_of((x, np.float32(2))) == (F1, float32)
+    assert many.types_of((x, 2)) == (F1, cuda.types.int64)
+
+
+@without_gpu
+@pytest.mark.parametrize("decorate", [hybridcc.jit, hybridcc.jit("void(float32[::1], float32)")])
+def test_without_a_gpu_a_launch_says_why_and_what_to_do(decorate):
+    kernel = decorate(scale)
+    with pytest.raises(NoDevice, match="scale cannot be launched: no ") as caught:
+        kernel[1, 32](np.zeros(32, np.float32), np.float32(2))
+    assert "hybridcc build" in caught.value.next_step
+    assert "HYBRIDCC=execute" in caught.value.next_step
+    assert caught.value.exit_code == 3
+
+
+@without_gpu
+def test_without_a_gpu_optimize_says_why():
+    with pytest.raises(NoDevice, match="scale"):
+        hybridcc.jit(scale)[1, 32].optimize(np.zeros(32, np.float32), np.float32(2))
+
+
+def test_a_call_without_a_shape_and_a_bad_shape_are_errors():
+    kernel = hybridcc.jit(scale)
+    with pytest.raises(InputError, match="without a grid and a block"):
+        kernel(np.zeros(4, np.float32), 2)
+    with pytest.raises(InputError, match="a grid and a block"):
+        kernel[4]
+    with pytest.raises(InputError, match="not negative"):
+        kernel.forall(-1)
+
+
+def test_a_configured_launch_is_kept_for_its_shape():
+    kernel = hybridcc.jit(scale)
+    assert kernel[4, 32] is kernel[4, 32]
+    assert kernel[4, 32] is not kernel[4, 64]
+    for grid in range(1, 400):
+        kernel[grid, 32]
+    assert len(kernel._configured) <= 128
+
+
+def test_the_mode_comes_from_outside(monkeypatch):
+    monkeypatch.setenv("HYBRIDCC", "baseline")
+    assert hybridcc.jit(scale).mode == "baseline"
+    monkeypatch.setenv("HYBRIDCC", "fast")
+    with pytest.raises(InputError, match="HYBRIDCC=fast") as caught:
+        hybridcc.jit(scale)
+    assert "execute" in caught.value.next_step
+    assert isinstance(caught.value, HybridccError)
+
+
+def test_probing_for_attributes_needs_no_gpu():
+    kernel = hybridcc.jit("void(float32[::1], float32)")(scale)
+    assert getattr(kernel, "_numba_type_", None) is None
+    assert kernel.targetoptions == {}
+    assert "not optimized yet" in kernel.report()
+
+
+def test_as_a_method():
+    class Holder:
+        kernel = hybridcc.jit(scale)
+
+    assert Holder.kernel.py_func is scale
+    assert Holder().kernel.__func__ is Holder.kernel
+
+
+def test_importing_the_package_loads_no_numba():
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, "-c", "import hybridcc, sys; print('numba' in sys.modules, 'numpy' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "False"]
