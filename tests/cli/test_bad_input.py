@@ -87,7 +87,7 @@ def test_unknown_architecture(kernels, tmp_path):
         ("conv1d(float32[::1])", "takes 3 arguments"),
         ("conv1d(flaot32[::1])", "flaot32"),
         ("conv1d", "no signature"),
-        ("conv2d(float32[::1])", "no function called conv2d"),
+        ("conv2d(float32[::1])", "no kernel called conv2d"),
     ],
 )
 def test_signature_that_does_not_compile(kernels, tmp_path, signature, said):
@@ -171,11 +171,11 @@ def test_missing_and_wrong_files(tmp_path):
 @pytest.mark.parametrize(
     ("text", "place", "said"),
     [
-        ("def f(:\n    pass\n", ":1", "syntax error"),
+        ("def f(:\n    pass\n", ":1", "invalid syntax"),
         ("import numpy\n\nraise ValueError('not today')\n", ":3", "ValueError: not today"),
         ("import no_such_package\n", ":1", "no_such_package"),
         ("import sys\nsys.exit(5)\n", ":2", "SystemExit"),
-        ("x = 1\n", "", "no kernel is declared"),
+        ("x = 1\n", "", "no kernel decorated"),
     ],
 )
 def test_python_file_that_does_not_import(tmp_path, text, place, said):
@@ -188,8 +188,8 @@ def test_python_file_that_does_not_import(tmp_path, text, place, said):
     ("text", "said"),
     [
         (PTX.replace("ld.param.u64 %a, [p];", "ld.param.u64 %a [p;"), "k.ptx:7:"),
-        ("", "no kernel"),
-        ("// nothing\n", "no kernel"),
+        ("", "no entry"),
+        ("// nothing\n", "no entry"),
         (PTX.replace("%a, [p]", "%b, [p]"), "%b"),
         ("\x7fELF\x02\x01", "k.ptx"),
     ],
@@ -221,7 +221,8 @@ def test_missing_extra_is_named_with_its_command(kernels, tmp_path):
         "import sys\nfor name in ('torch', 'transformers'): sys.modules[name] = None\n"
     )
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "model" / name).write_text("{}")
     run = hybridcc(
         "build", kernels, "--signature", CONV1D, "--arch", "sm_80", "--rewriter", f"transformers:{tmp_path / 'model'}",
         "-o", tmp_path / "out", PYTHONPATH=f"{tmp_path / 'hidden'}:{Path.cwd()}",
