@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hybridcc.errors import HybridccError, ModelError
+from hybridcc.errors import HybridccError
 from hybridcc.manifest import files_of, manifest_of
 from hybridcc.passes.verify import examples as example_launches
 from hybridcc.passes.verify.bare import with_arguments
@@ -18,7 +18,7 @@ from hybridcc.records import Accept, Failure, KernelRecord, Select
 from hybridcc.runtime import bundle, folder
 
 if TYPE_CHECKING:
-    from hybridcc.passes.rewrite import Rewriter
+    from hybridcc.passes.rewrite import Answer, Prompt, Rewriter
     from hybridcc.sources import Source
 
 ARCHITECTURES = ("sm_80", "sm_86", "sm_90")
@@ -26,8 +26,8 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_90")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One kernel's record and the bundle it was written to. ``error`` is the rewriter's, where no prompt got an
-    answer because of it; the bundle then holds the baseline."""
+    """One kernel's record and the bundle it was written to. ``error`` is the rewriter's own, where it kept every
+    prompt of this kernel from being answered; the bundle then holds the baseline."""
 
     record: KernelRecord
     bundle: bundle.Bundle
@@ -80,11 +80,13 @@ def _one(
 ) -> Built:
     begin = time.monotonic()
     launches = _launches(source, inputs)
-    record = optimize(source.kernels, options, rewriter, launches, progress, (failure[0],) if failure else ())
+    asked = None if rewriter is None else _Listening(rewriter)
+    record = optimize(source.kernels, options, asked, launches, progress, (failure[0],) if failure else ())
     progress(f"{source.name}: writing")
     log = {"made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seconds": round(time.monotonic() - begin, 3)}
     written = bundle.write(place / source.name, manifest_of(record), files_of(record), log)
-    return Built(record, written, failure[1] if failure else _unanswered(record))
+    unanswered = asked.error if asked is not None and not asked.answered else None
+    return Built(record, written, failure[1] if failure else unanswered)
 
 
 def _launches(source: Source, inputs: str | Path | Callable[[], object] | None) -> tuple[Launch, ...]:
@@ -122,9 +124,23 @@ def _open(spec: str) -> tuple[Rewriter | None, tuple[Failure, HybridccError] | N
         return None, (Failure("rewriter", error.code, str(error)), error)
 
 
-def _unanswered(record: KernelRecord) -> HybridccError | None:
-    """The rewriter's own failure, if every prompt that was asked met one and none got an answer."""
-    failures = [f for a in record.architectures for f in a.failures if f.stage == "rewrite"]
-    if not failures or record.exchanges:
-        return None
-    return ModelError(failures[0].message)
+@dataclass(slots=True)
+class _Listening:
+    """A rewriter that remembers whether anything was answered, and the first failure."""
+
+    inner: Rewriter
+    answered: int = 0
+    error: HybridccError | None = None
+
+    @property
+    def label(self) -> str:
+        return self.inner.label
+
+    def propose(self, prompt: Prompt, *, count: int, seed: int) -> tuple[Answer, ...]:
+        try:
+            answers = self.inner.propose(prompt, count=count, seed=seed)
+        except HybridccError as error:
+            self.error = self.error or error
+            raise
+        self.answered += len(answers)
+        return answers
