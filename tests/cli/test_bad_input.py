@@ -87,7 +87,7 @@ def test_unknown_architecture(kernels, tmp_path):
         ("conv1d(float32[::1])", "takes 3 arguments"),
         ("conv1d(flaot32[::1])", "flaot32"),
         ("conv1d", "no signature"),
-        ("conv2d(float32[::1])", "no kernel called conv2d"),
+        ("conv2d(float32[::1])", "no function called conv2d"),
     ],
 )
 def test_signature_that_does_not_compile(kernels, tmp_path, signature, said):
@@ -175,7 +175,7 @@ def test_missing_and_wrong_files(tmp_path):
         ("import numpy\n\nraise ValueError('not today')\n", ":3", "ValueError: not today"),
         ("import no_such_package\n", ":1", "no_such_package"),
         ("import sys\nsys.exit(5)\n", ":2", "SystemExit"),
-        ("x = 1\n", "", "no kernel decorated"),
+        ("x = 1\n", "", "no kernel is declared"),
     ],
 )
 def test_python_file_that_does_not_import(tmp_path, text, place, said):
@@ -188,8 +188,8 @@ def test_python_file_that_does_not_import(tmp_path, text, place, said):
     ("text", "said"),
     [
         (PTX.replace("ld.param.u64 %a, [p];", "ld.param.u64 %a [p;"), "k.ptx:7:"),
-        ("", "no entry"),
-        ("// nothing\n", "no entry"),
+        ("", "no kernel"),
+        ("// nothing\n", "no kernel"),
         (PTX.replace("%a, [p]", "%b, [p]"), "%b"),
         ("\x7fELF\x02\x01", "k.ptx"),
     ],
