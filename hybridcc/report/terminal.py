@@ -152,6 +152,8 @@ def _on(archs: Sequence[str], manifest: Data) -> str:
     return "" if everywhere else f" on {', '.join(archs)}"
 
 
-def _short(text: str, most: int = 400) -> str:
-    """A screen is one screen; the manifest has the whole of it."""
-    return text if len(text) <= most else f"{text[:most]} … (the rest is in manifest.json)"
+def _short(text: str, most: int = 300) -> str:
+    """The first sentence or two: a screen is one screen, and the manifest has the whole of it."""
+    first, *rest = text.split("\n")
+    told = f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
+    return told if len(told) <= most else f"{told[:most]} … (the rest is in manifest.json)"
