@@ -28,7 +28,9 @@ def launch():
     return 1, 32, ()
 """
 
-TWO = HEAD + """
+TWO = (
+    HEAD
+    + """
 @jit("void(float32[::1])", examples=launch)
 def second(x):
     x[0] = neighbour.VALUE
@@ -48,6 +50,7 @@ def plain(x):
 
 alias = second
 """
+)
 
 
 @pytest.fixture
