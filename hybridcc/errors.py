@@ -145,6 +145,13 @@ class SpliceRefused(HybridccError):
         super().__init__(what, where=where, next_step=next_step)
 
 
+class LaunchLimit(HybridccError):
+    """A variant that cannot run some launch that its baseline runs."""
+
+    code = "LAUNCH_LIMIT"
+    exit_code = 2
+
+
 class ExecutionError(HybridccError):
     """A kernel did something undefined on the executor.
 

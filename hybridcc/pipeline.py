@@ -119,7 +119,7 @@ def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
             continue
         for number, answer in enumerate(exchange.answers):
             work.progress(f"{kernel.name} {kernel.arch}: {region.id}-{number}")
-            candidates.append(_candidate(kernel, region, number, answer, exchange, work))
+            candidates.append(_candidate(kernel, baseline, region, number, answer, exchange, work))
     raced = _race(kernel, baseline, candidates, failures)
     baseline, raced = _with_instructions(baseline, raced, failures)
     selection, settled = select(baseline, raced, work.options.accept, work.options.select, [*work.before, *failures])
@@ -171,7 +171,13 @@ def _ask(region: Region, work: _Work, failures: list[Failure]) -> Exchange | Non
 
 
 def _candidate(
-    kernel: Kernel, region: Region, number: int, answer: str, exchange: Exchange, work: _Work
+    kernel: Kernel,
+    baseline: Machine,
+    region: Region,
+    number: int,
+    answer: str,
+    exchange: Exchange,
+    work: _Work,
 ) -> CandidateRecord:
     """Parse, splice, verify and assemble one answer; the first stage that fails decides its fate."""
     from hybridcc.passes.rewrite import answer as answers
@@ -186,7 +192,7 @@ def _candidate(
         return _failed(record, failed)
     text, rewritten = spliced
     record = replace(record, ptx=text)
-    machine = attempt("assemble", failed, lambda: _assemble(kernel, text, record.name, work.options), None)
+    machine = attempt("assemble", failed, lambda: _assemble(kernel, baseline, text, record.name, work.options), None)
     if machine is None:
         return _failed(record, failed)
     record = replace(record, machine=machine)
@@ -208,10 +214,13 @@ def _splice(kernel: Kernel, region: Region, answer: str) -> tuple[str, tuple[str
     return spliced.text, spliced.rewritten
 
 
-def _assemble(kernel: Kernel, text: str, name: str, options: Options) -> Machine:
+def _assemble(kernel: Kernel, baseline: Machine, text: str, name: str, options: Options) -> Machine:
     from hybridcc.runtime.assemble import assemble
+    from hybridcc.runtime.limits import check_launch_limits
 
-    return Machine(assemble(text, kernel.arch, options.assembler, name=f"{name}.ptx"))
+    cubin = assemble(text, kernel.arch, options.assembler, name=f"{name}.ptx")
+    check_launch_limits(baseline.cubin, cubin, kernel.entry, kernel.launch_bounds)
+    return Machine(cubin)
 
 
 def _verify(kernel: Kernel, text: str, rewritten: Sequence[str], work: _Work) -> Examination:

@@ -29,13 +29,12 @@ def arithmetic(opcode: str, m: Modifiers, sources: int) -> Operation:
     described = describe(opcode, m, t)
     w = width(t)
     if sources == 3 and opcode in ("min", "max"):
+
         def three(alg: Any, s: tuple[Any, ...]) -> tuple[Any, ...]:
             return (alg.float_operation(described, (alg.float_operation(described, s[:2]), s[2])),)
 
         return Operation((w,) * 3, (w,), three)
-    return Operation(
-        (w,) * count, (w,), lambda alg, s: (alg.float_operation(described, s),), exact=described.exact
-    )
+    return Operation((w,) * count, (w,), lambda alg, s: (alg.float_operation(described, s),), exact=described.exact)
 
 
 def describe(opcode: str, m: Modifiers, t: str) -> FloatOperation:

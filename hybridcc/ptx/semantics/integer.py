@@ -19,9 +19,7 @@ def packed(m: Modifiers, of_element: Any, count_of_sources: int) -> Operation:
     w = width(element)
 
     def apply(alg: Any, s: tuple[Any, ...]) -> tuple[Any, ...]:
-        lanes = [
-            inner.apply(alg, tuple(alg.extract(x, w * count, w * i, w) for x in s))[0] for i in range(count)
-        ]
+        lanes = [inner.apply(alg, tuple(alg.extract(x, w * count, w * i, w) for x in s))[0] for i in range(count)]
         return (alg.concatenate(tuple(lanes), w),)
 
     total = w * count
