@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from hybridcc.cli.guard import guarded
+
 answers = typer.Typer(
     help="Answers of a language model to exported prompts.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -36,6 +38,7 @@ def prompts(
 
 
 @answers.command("import")
+@guarded
 def import_(
     results: Annotated[str, typer.Argument(help="The result file of the batch, or lines with custom_id and answer.")],
     prompts: Annotated[str, typer.Option(help="The file that `hybridcc prompts` wrote.")] = "prompts.jsonl",
