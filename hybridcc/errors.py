@@ -69,6 +69,16 @@ class PtxSyntaxError(InputError):
         super().__init__("\n".join(str(d) for d in diagnostics), next_step="mend the PTX at the position shown")
 
 
+class RenameRefused(InputError):
+    """A module whose names must not be changed; ``reason`` is DEBUG, RAW_STATEMENT or FAMILY (ptx/canonical.py)."""
+
+    code = "RENAME_REFUSED"
+
+    def __init__(self, reason: str, what: str, *, where: str = "", next_step: str = "") -> None:
+        self.reason = reason
+        super().__init__(what, where=where, next_step=next_step)
+
+
 class UnknownArchitecture(InputError):
     code = "UNKNOWN_ARCH"
 

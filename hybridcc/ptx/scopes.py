@@ -38,8 +38,9 @@ class Scoped:
     never does, so isa.uses() and isa.defs() tell them apart. An id is the source's own spelling wherever that is
     unambiguous. ``types`` gives the declared type (".b32") of every register that occurs; ``vectors`` ".v2" or
     ".v4" for those declared as vectors. ``variables`` holds each variable by its id, with its single declarator:
-    of the module, parameters and the body's own. ``unresolved`` are the names (as spelled) that no declaration
-    explains.
+    of the module, parameters and the body's own. ``declared_at`` is the index of the statement that declares a
+    register or a variable, -1 where it is none of the body's. ``unresolved`` are the names (as spelled) that no
+    declaration explains.
     """
 
     statements: tuple[Statement, ...]
@@ -48,6 +49,7 @@ class Scoped:
     vectors: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, Variable] = field(default_factory=dict)
     labels: frozenset[str] = frozenset()
+    declared_at: Mapping[str, int] = field(default_factory=dict, repr=False)
     unresolved: tuple[str, ...] = ()
     spellings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -74,6 +76,7 @@ def resolve(function: Function, module: Module | None = None) -> Scoped:
         resolver.vectors,
         resolver.variables,
         frozenset(resolver.label_ids),
+        resolver.declared_at,
         tuple(dict.fromkeys(resolver.unresolved)),
         resolver.spellings,
     )
@@ -94,10 +97,10 @@ def flatten(block: Block) -> Iterator[Statement]:
 
 @dataclass(slots=True)
 class _Scope:
-    """``names`` maps a spelling to its unique id; ``ranges`` the stem of ``r<12>`` to its count and declaration."""
+    """``names``: spelling to unique id; ``ranges``: the stem of ``r<12>`` to its count, declaration and place."""
 
     names: dict[str, str] = field(default_factory=dict)
-    ranges: dict[str, tuple[int, RegisterDeclaration | Variable]] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, RegisterDeclaration | Variable, int]] = field(default_factory=dict)
 
 
 class _Resolver:
@@ -106,6 +109,8 @@ class _Resolver:
         self.vectors: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
         self.label_ids: set[str] = set()
+        self.declared_at: dict[str, int] = {}
+        self.index = -1
         self.spellings: dict[str, str] = {}
         self.unresolved: list[str] = []
         self.taken: set[str] = set()
@@ -145,6 +150,7 @@ class _Resolver:
     def register(self, spelling: str, type_: str, vector: str) -> None:
         unique = self.declare(spelling, "register")
         self.types[unique] = type_
+        self.declared_at[unique] = self.index
         if vector:
             self.vectors[unique] = vector
 
@@ -159,10 +165,11 @@ class _Resolver:
     def declarator(self, variable: Variable, declarator: Declarator) -> Declarator:
         stem, family, count = declarator.name.partition("<")
         if family:
-            self.scopes[-1].ranges[stem] = (int(count.rstrip(">")), replace(variable, names=(declarator,)))
+            self.scopes[-1].ranges[stem] = (int(count.rstrip(">")), replace(variable, names=(declarator,)), self.index)
             return declarator
         renamed = _renamed(declarator, self.declare(declarator.name, "variable"))
         self.variables[renamed.name] = replace(variable, names=(renamed,))
+        self.declared_at[renamed.name] = self.index
         return renamed
 
     def registers(self, declaration: RegisterDeclaration) -> None:
@@ -170,7 +177,7 @@ class _Resolver:
             if count is None:
                 self.register(name, declaration.type, declaration.vector)
             else:
-                self.scopes[-1].ranges[name] = (count, declaration)
+                self.scopes[-1].ranges[name] = (count, declaration, self.index)
 
     # --- walking ----------------------------------------------------------------------------------------
 
@@ -184,6 +191,7 @@ class _Resolver:
                     self.enter(statement)
                     stack.append(iter(statement.statements))
                     break
+                self.index += 1
                 yield self.statement(statement), len(stack) - 1
             else:
                 stack.pop()
@@ -236,6 +244,7 @@ class _Resolver:
             unique = scope.names.get(plain)
             if unique is None:
                 unique = self.from_range(plain, found[1])
+                self.declared_at[unique] = found[2]
                 scope.names[plain] = unique
             scope.names[spelling] = unique
             return unique
