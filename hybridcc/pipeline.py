@@ -7,7 +7,7 @@ Whatever fails between profile and selection is recorded with its code; the base
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -32,7 +32,7 @@ from hybridcc.records import (
     Select,
     Speed,
 )
-from hybridcc.selection import select
+from hybridcc.selection import select, stands
 
 if TYPE_CHECKING:
     from hybridcc.passes.regions import Region
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 AssemblerName: TypeAlias = Literal["nvjitlink", "ptxas"]
 Progress: TypeAlias = Callable[[str], None]
+Race: TypeAlias = Callable[[Kernel, Machine, Sequence[CandidateRecord]], Mapping[str, Speed]]
+"""Measures candidates against a baseline on a device of the kernel's architecture: each one's speed by its name. One
+that it leaves out was not measured; it raises HybridccError where nothing could be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class _Work:
     rewriter: Rewriter | None
     examples: Sequence[Launch]
     progress: Progress
+    race: Race | None
     before: Sequence[Failure] = ()
     """What had failed already when the kernel came: for instance no model could be opened."""
     exchanges: dict[str, Exchange] = field(default_factory=dict)
@@ -80,12 +84,14 @@ def optimize(
     examples: Sequence[Launch] = (),
     progress: Progress = lambda message: None,
     failures: Sequence[Failure] = (),
+    race: Race | None = None,
 ) -> KernelRecord:
     """One kernel, compiled for each architecture, to its record. Raises HybridccError only when a baseline itself
-    cannot be assembled. ``failures`` are those of stages before this one."""
+    cannot be assembled. ``failures`` are those of stages before this one; without ``race``
+    nothing is measured."""
     from hybridcc.runtime import toolchain
 
-    work = _Work(options, rewriter, examples, progress, list(failures))
+    work = _Work(options, rewriter, examples, progress, race, list(failures))
     architectures = tuple(_architecture(kernel, work) for kernel in kernels)
     first = kernels[0]
     return KernelRecord(
@@ -120,8 +126,8 @@ def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
         for number, answer in enumerate(exchange.answers):
             work.progress(f"{kernel.name} {kernel.arch}: {region.id}-{number}")
             candidates.append(_candidate(kernel, baseline, region, number, answer, exchange, work))
-    raced = _race(kernel, baseline, candidates, failures)
-    baseline, raced = _with_instructions(baseline, raced, failures)
+    baseline, counted = _with_instructions(baseline, candidates, failures)
+    raced = _race(kernel, baseline, counted, failures, work)
     selection, settled = select(baseline, raced, work.options.accept, work.options.select, [*work.before, *failures])
     return ArchitectureRecord(kernel.arch, kernel.ptx, baseline, tuple(regions), settled, selection, tuple(failures))
 
@@ -239,11 +245,21 @@ def _verify(kernel: Kernel, text: str, rewritten: Sequence[str], work: _Work) ->
 
 
 def _race(
-    kernel: Kernel, baseline: Machine, candidates: Sequence[CandidateRecord], failures: list[Failure]
+    kernel: Kernel,
+    baseline: Machine,
+    candidates: Sequence[CandidateRecord],
+    failures: list[Failure],
+    work: _Work,
 ) -> tuple[CandidateRecord, ...]:
-    """Measured where this machine has a GPU of the kernel's architecture, else not, and why."""
-    reason = f"no {kernel.arch} GPU here"
-    return tuple(replace(c, speed=Speed("not_measured", reason)) for c in candidates)
+    """Whatever the policy accepts against the baseline, where there is a device to race on; else not, and why."""
+    runners = tuple(c for c in candidates if stands(c, work.options.accept))
+    race = work.race
+    speeds: Mapping[str, Speed] = {}
+    if race is not None and runners:
+        work.progress(f"{kernel.name} {kernel.arch}: race")
+        speeds = attempt("race", failures, lambda: race(kernel, baseline, runners), {})
+    absent = Speed("not_measured", f"no {kernel.arch} GPU here" if race is None else "not raced")
+    return tuple(replace(c, speed=speeds.get(c.name, absent)) for c in candidates)
 
 
 def _with_instructions(

@@ -62,6 +62,13 @@ def select(
     return selection, tuple(_settle(c, selection) for c in judged)
 
 
+def stands(candidate: CandidateRecord, policy: Accept) -> bool:
+    """Whether a candidate has passed every check, with a verdict that the policy accepts."""
+    if candidate.fate is not PENDING or candidate.evidence is None:
+        return False
+    return accepted(candidate.evidence.verdict, policy)
+
+
 def _judge(candidate: CandidateRecord, accept: Accept) -> CandidateRecord:
     """Failed or below policy, or still standing (PENDING)."""
     if candidate.fate is not PENDING:
