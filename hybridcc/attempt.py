@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from hybridcc.errors import AnswerRejected, ExecutionError, HybridccError, SpliceRefused
+from hybridcc.errors import (
+    DEBUG_VARIABLE,
+    AnswerRejected,
+    ExecutionError,
+    HybridccError,
+    SpliceRefused,
+    debugging,
+)
 from hybridcc.records import Failure
 
 T = TypeVar("T")
 U = TypeVar("U")
-
-DEBUG_VARIABLE = "HYBRIDCC_DEBUG"
 
 
 def attempt(stage: str, failures: list[Failure], action: Callable[[], T], otherwise: U) -> T | U:
@@ -26,7 +30,7 @@ def attempt(stage: str, failures: list[Failure], action: Callable[[], T], otherw
     except HybridccError as error:
         failures.append(Failure(stage, code_of(error), str(error)))
     except Exception as error:
-        if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
+        if debugging():
             raise
         failures.append(Failure(stage, "INTERNAL", f"{type(error).__name__}: {error}; {DEBUG_VARIABLE}=1 shows where"))
     return otherwise

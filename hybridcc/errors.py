@@ -7,7 +7,15 @@ Exit codes of the command line (documented in docs/exit-codes.md):
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
+
+DEBUG_VARIABLE = "HYBRIDCC_DEBUG"
+"""Set to anything but 0, it lets tracebacks through."""
+
+
+def debugging() -> bool:
+    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
 
 
 class HybridccError(Exception):

@@ -32,6 +32,7 @@ from hybridcc.records import (
     Select,
     Speed,
 )
+from hybridcc.report.words import type_text
 from hybridcc.selection import select, stands
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def optimize(
         name=first.name,
         frontend=first.frontend,
         source=first.source_file.rpartition("/")[2] + (f":{first.source_line}" if first.source_line else ""),
-        parameters=tuple(f"{a.name}: {a.type}" for a in first.arguments),
+        parameters=tuple(f"{a.name}: {type_text(a.type)}" for a in first.arguments),
         accept=options.accept,
         select=options.select,
         rewriter=options.rewriter,
@@ -128,7 +129,9 @@ def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
             candidates.append(_candidate(kernel, baseline, region, number, answer, exchange, work))
     baseline, counted = _with_instructions(baseline, candidates, failures)
     raced = _race(kernel, baseline, counted, failures, work)
-    selection, settled = select(baseline, raced, work.options.accept, work.options.select, [*work.before, *failures])
+    selection, settled = select(
+        baseline, raced, work.options.accept, work.options.select, [*work.before, *failures], regions
+    )
     return ArchitectureRecord(kernel.arch, kernel.ptx, baseline, tuple(regions), settled, selection, tuple(failures))
 
 
@@ -202,7 +205,7 @@ def _candidate(
     if machine is None:
         return _failed(record, failed)
     record = replace(record, machine=machine)
-    evidence = attempt("verify", failed, lambda: _verify(kernel, text, rewritten, work), None)
+    evidence = attempt("verify", failed, lambda: _verify(kernel, record.name, text, rewritten, work), None)
     return _failed(record, failed) if evidence is None else replace(record, evidence=evidence)
 
 
@@ -229,7 +232,7 @@ def _assemble(kernel: Kernel, baseline: Machine, text: str, name: str, options: 
     return Machine(cubin)
 
 
-def _verify(kernel: Kernel, text: str, rewritten: Sequence[str], work: _Work) -> Examination:
+def _verify(kernel: Kernel, name: str, text: str, rewritten: Sequence[str], work: _Work) -> Examination:
     """Test once what differs between architectures in nothing but its header."""
     key = (normal_text(kernel.ptx, kernel.entry), normal_text(text, kernel.entry))
     if key not in work.verdicts:
@@ -240,6 +243,7 @@ def _verify(kernel: Kernel, text: str, rewritten: Sequence[str], work: _Work) ->
             examples=work.examples,
             seed=work.options.seed,
             most=work.options.launches,
+            progress=lambda done, most: work.progress(f"{kernel.name} {kernel.arch}: {name}, input {done} of {most}"),
         )
     return work.verdicts[key]
 

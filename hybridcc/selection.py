@@ -18,6 +18,7 @@ from hybridcc.records import (
     Failure,
     Fate,
     Machine,
+    RegionRecord,
     Select,
     Selection,
 )
@@ -43,12 +44,13 @@ def select(
     accept: Accept,
     how: Select,
     failures: Sequence[Failure],
+    regions: Sequence[RegionRecord] = (),
 ) -> tuple[Selection, tuple[CandidateRecord, ...]]:
     """The selection, and the candidates with their fates settled."""
     judged = [_judge(c, accept) for c in candidates]
     standing = [c for c in judged if c.fate is PENDING]
     if not standing:
-        return _nothing_stands(judged, accept, failures), tuple(judged)
+        return _nothing_stands(judged, accept, failures, regions), tuple(judged)
     raced = [c for c in standing if c.speed.kind != "not_measured"]
     match how:
         case "measured":
@@ -89,7 +91,12 @@ def _judge(candidate: CandidateRecord, accept: Accept) -> CandidateRecord:
     return replace(candidate, fate=fate)
 
 
-def _nothing_stands(judged: Sequence[CandidateRecord], accept: Accept, failures: Sequence[Failure]) -> Selection:
+def _nothing_stands(
+    judged: Sequence[CandidateRecord],
+    accept: Accept,
+    failures: Sequence[Failure],
+    regions: Sequence[RegionRecord],
+) -> Selection:
     below = [c for c in judged if c.fate.code == "BELOW_POLICY"]
     if below:
         assert below[0].evidence is not None
@@ -106,6 +113,10 @@ def _nothing_stands(judged: Sequence[CandidateRecord], accept: Accept, failures:
     if failures:
         first = failures[0]
         return Selection(BASELINE, "NO_CANDIDATE", f"baseline selected: {first.stage} failed ({first.code})")
+    open_ = [region for region in regions if not region.ineligible]
+    if open_:
+        count = f"{plural(len(open_), 'hot region')} could be rewritten"
+        return Selection(BASELINE, "NO_ANSWER", f"baseline selected: {count}, no answer came; give one with --rewriter")
     return Selection(BASELINE, "NOTHING_TO_REWRITE", "baseline selected: nothing to rewrite")
 
 

@@ -10,13 +10,12 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from hybridcc.errors import HybridccError
+from hybridcc.errors import DEBUG_VARIABLE, HybridccError, debugging
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 INTERRUPTED = 130
-DEBUG_VARIABLE = "HYBRIDCC_DEBUG"
 
 
 def guarded(verb: Callable[P, R]) -> Callable[P, R]:
@@ -60,5 +59,5 @@ def guarded(verb: Callable[P, R]) -> Callable[P, R]:
 
 
 def _show_traceback_if_asked() -> None:
-    if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
+    if debugging():
         raise  # called inside an except clause only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from hybridcc.passes.kernel import ArrayType, ScalarType
 from hybridcc.passes.verdict import Proved, Refuted, Tested, TestedWithin, Unknown, Verdict
 
 
@@ -63,3 +64,15 @@ def verdict_text(verdict: Verdict) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def type_text(type_: ArrayType | ScalarType) -> str:
+    """An argument's type as Numba spells it: ``float32[:, ::1]``."""
+    if isinstance(type_, ScalarType):
+        return type_.dtype
+    axes = [":"] * type_.ndim
+    if axes and type_.layout == "C":
+        axes[-1] = "::1"
+    elif axes and type_.layout == "F":
+        axes[0] = "::1"
+    return f"{type_.dtype}[{', '.join(axes)}]"
