@@ -1,8 +1,8 @@
 """What a user meets first: the import, the help, the way failures are told."""
 
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 import typer
@@ -32,17 +32,17 @@ def test_help_loads_no_heavy_library():
 
 
 def test_import_takes_less_than_50_ms_and_help_less_than_200_ms():
-    code = "import time; t = time.perf_counter(); import hybridcc; print(time.perf_counter() - t)"
+    """In CPU time, the best of three: the machine that runs the tests is seldom idle."""
+    code = "import time; t = time.process_time(); import hybridcc; print(time.process_time() - t)"
     assert min(float(python("-c", code).stdout) for _ in range(3)) < 0.050
 
     def seconds(*arguments: str) -> float:
-        begin = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert python(*arguments).returncode == 0
-        return time.perf_counter() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # Less the bare interpreter, whose start is not ours; the best of five, because the machine is shared.
-    bare = min(seconds("-c", "pass") for _ in range(5))
-    assert min(seconds("-m", "hybridcc", "--help") for _ in range(5)) - bare < 0.200
+    assert min(seconds("-m", "hybridcc", "--help") for _ in range(3)) < 0.200
 
 
 def test_unknown_attribute_is_named():

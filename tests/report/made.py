@@ -8,6 +8,7 @@ from hybridcc.passes.verdict import Proved, Refuted, Tested, Unknown, Verdict
 from hybridcc.passes.verify.testing import Examination
 from hybridcc.records import (
     PENDING,
+    Accept,
     ArchitectureRecord,
     CandidateRecord,
     Failure,
@@ -15,6 +16,7 @@ from hybridcc.records import (
     KernelRecord,
     Machine,
     RegionRecord,
+    Select,
     Speed,
 )
 from hybridcc.runtime.assemble import Assembler, Cubin
@@ -49,7 +51,9 @@ def candidate(number: int, verdict: Verdict | None, speed: Speed = NOT_MEASURED,
     return replace(record, ptx=f".version 8.0 // {number}", evidence=evidence, machine=machine(40, spills))
 
 
-def kernel_record(*candidates: CandidateRecord, accept="tested", how="proved", failures=()) -> KernelRecord:
+def kernel_record(
+    *candidates: CandidateRecord, accept: Accept = "tested", how: Select = "proved", failures=()
+) -> KernelRecord:
     failures = tuple(Failure(*f) for f in failures)
     architectures = []
     for arch in ("sm_80", "sm_90"):

@@ -13,7 +13,7 @@ from hybridcc.errors import ExecutionError
 from hybridcc.passes.kernel import Argument, ArrayType, Field, Kernel, ScalarType
 from hybridcc.passes.verdict import Refuted, Tested, Unknown
 from hybridcc.passes.verify import plans
-from hybridcc.passes.verify.launch import Launch, buffer_of
+from hybridcc.passes.verify.launch import Launch, memory
 from hybridcc.passes.verify.testing import examine, test
 
 FIELDS = (Field("data", ".u64"), Field("shape", ".s64"))
@@ -275,6 +275,6 @@ def test_scalars_take_part_in_plans():
 
 def test_a_launch_is_left_as_it_was():
     example = conv_example(40, 3)
-    before = [buffer_of(v).tobytes() for v in example.values]
+    before = memory(example)
     examine(CONV, "c", [example], execute=executor(baseline=conv1d, c=conv1d))
-    assert [buffer_of(v).tobytes() for v in example.values] == before
+    assert memory(example) == before
