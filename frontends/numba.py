@@ -108,8 +108,9 @@ def type_of(value: Any) -> Any:
 
 
 def _ptx(function: Callable[..., Any], types: Sequence[Any], capability: Any, options: CompileOptions) -> str:
-    from numba import cuda
     from numba.cuda import types as numba_types_
+
+    from numba import cuda
 
     bounds = options.launch_bounds
     given = tuple(bound for bound in (bounds.max_threads, bounds.min_blocks) if bound is not None) or None

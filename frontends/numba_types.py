@@ -108,7 +108,7 @@ def facts(arguments: Sequence[Argument], bounds: LaunchBounds) -> tuple[Fact, ..
     """What the types and the launch bounds promise, parameters numbered as in the PTX entry.
 
     numba-cuda addresses an array of layout C or F by its shape alone, so its strides are taken to be what the
-    layout says; a launch by hybridcc passes them so (frontends/arguments.py).
+    layout says; a launch by hybridcc passes them so (runtime/parameters.py, passes/arguments.py).
     """
     found: list[Fact] = []
     first = 0
