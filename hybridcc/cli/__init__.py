@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hybridcc import __version__
-from hybridcc.cli import build, prompts, ptx, regions
+from hybridcc.cli import build, doctor, prompts, ptx, regions
 from hybridcc.cli.guard import guarded
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ app.command("regions")(guarded(regions.regions))
 app.command("prompts")(guarded(prompts.prompts))
 app.add_typer(prompts.answers, name="answers")
 app.command("fmt")(guarded(ptx.fmt))
+app.command("doctor")(guarded(doctor.doctor))
 
 
 def main() -> None:
