@@ -84,7 +84,7 @@ def _one(
     record = optimize(source.kernels, options, asked, launches, progress, (failure[0],) if failure else ())
     progress(f"{source.name}: writing")
     log = {"made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seconds": round(time.monotonic() - begin, 3)}
-    written = bundle.write(place / source.name, manifest_of(record), files_of(record), log)
+    written = bundle.write(place / bundle.folder_name(source.name), manifest_of(record), files_of(record), log)
     unanswered = asked.error if asked is not None and not asked.answered else None
     return Built(record, written, failure[1] if failure else unanswered)
 

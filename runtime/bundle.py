@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ from hybridcc.runtime.folder import replace_folder
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
 LOG = "log.json"
+LONGEST_NAME = 80
+"""Of a bundle's folder: readable in a listing, and far below what file systems take (255 bytes)."""
 
 
 def sha256(data: bytes | str) -> str:
@@ -34,6 +37,12 @@ def sha256(data: bytes | str) -> str:
 def to_json(data: object) -> bytes:
     """Stable bytes: keys in order, no spaces at line ends, one line end at the end."""
     return (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def folder_name(kernel: str) -> str:
+    """The kernel's name where a file system takes it; a C++ name of any length ends in a hash of the whole."""
+    safe = re.sub(r"[^\w$.-]", "_", kernel, flags=re.ASCII).lstrip(".") or "kernel"
+    return safe if safe == kernel and len(safe) <= LONGEST_NAME else f"{safe[: LONGEST_NAME - 9]}-{sha256(kernel)[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ import sys
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hybridcc.errors import InputError, OutputError
 from hybridcc.runtime import bundle
@@ -110,3 +112,21 @@ def test_manifest_is_stable_json(tmp_path):
     bundle.write(tmp_path / "k", MANIFEST, files(1))
     text = (tmp_path / "k" / "manifest.json").read_text()
     assert json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n" == text
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_every_kernel_has_a_folder_of_its_own(one, other):
+    names = [bundle.folder_name(name) for name in (one, other, one * 300)]
+    for name in names:
+        assert 0 < len(name) <= 80
+        assert name.isascii()
+        assert not set("/\0") & set(name)
+        assert name not in (".", "..")
+    assert (names[0] == names[1]) == (one == other)
+    assert bundle.folder_name("conv1d") == "conv1d"
+
+
+def test_a_mangled_name_of_any_length_is_written(tmp_path):
+    name = "_ZN" + "8__main__" * 60
+    bundle.write(tmp_path / bundle.folder_name(name), MANIFEST, files(1))
+    assert bundle.load(tmp_path / bundle.folder_name(name)).name == "conv1d"
