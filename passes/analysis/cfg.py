@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hybridcc.errors import InputError
 from hybridcc.ptx import isa, scopes
 from hybridcc.ptx.nodes import BranchTargets, Function, Instruction, Label, Module, Statement
 
@@ -83,7 +84,10 @@ class ControlFlowGraph:
 
 
 def build(function: Function, module: Module, *, splits: frozenset[int] = frozenset()) -> ControlFlowGraph:
-    """The graph of a function that has a body; ``splits`` are statement indices where a block begins as well."""
+    """The graph of a function that has a body; ``splits`` are statement indices where a block begins as well.
+
+    Raises InputError for a branch to a label that is not there.
+    """
     return from_scoped(function, scopes.resolve(function, module), splits=splits)
 
 
@@ -98,7 +102,7 @@ def from_scoped(function: Function, scoped: scopes.Scoped, *, splits: frozenset[
     for index, (first, last) in enumerate(bounds):
         targets, falls, leaves = _ending(statements[first:last], tables)
         following = index + 1 if falls and index + 1 < len(bounds) else None
-        edges = [at[t] for t in targets] + ([] if following is None else [following])
+        edges = [_block_at(at, t) for t in targets] + ([] if following is None else [following])
         blocks.append(
             BasicBlock(
                 index,
@@ -111,6 +115,14 @@ def from_scoped(function: Function, scoped: scopes.Scoped, *, splits: frozenset[
             )
         )
     return ControlFlowGraph(function, scoped, tuple(blocks))
+
+
+def _block_at(at: dict[str, int], label: str) -> int:
+    if label not in at:
+        raise InputError(
+            f"a branch to {label}, which is no label in reach", next_step="mend the PTX: ptxas refuses it as well"
+        )
+    return at[label]
 
 
 def reach(cfg: ControlFlowGraph, start: int, *, avoiding: int | None = None) -> frozenset[int]:

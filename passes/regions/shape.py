@@ -26,9 +26,7 @@ REACH_LIMIT = 16
 
 FLOATING = (".f16", ".bf16", ".f32", ".f64")
 
-LASTING = frozenset(
-    {Effect.WRITE, Effect.ATOMIC, Effect.BARRIER, Effect.CONVERGENT, Effect.CALL, Effect.EXIT, Effect.VOLATILE}
-)
+LASTING = frozenset(Effect) - {Effect.READ, Effect.CONTROL, Effect.CARRY_IN, Effect.CARRY_OUT, Effect.HINT}
 """Effects that keep code which is not the loop's own out of its region."""
 
 
@@ -133,7 +131,8 @@ def _positions(cfg: ControlFlowGraph, block: int) -> list[int]:
             if isinstance(statement, (Label, Directive)):
                 break  # a directive binds to the instruction after it
             continue
-        if isa.effects(statement) & LASTING or is_setup(statement):
+        effects = isa.effects(statement)
+        if effects & (LASTING | {Effect.CARRY_OUT}) or is_setup(statement):
             break
         found.append(index)
     return found[::-1]

@@ -12,12 +12,15 @@ from hybridcc.passes.analysis.loops import loop_depths, natural_loops
 from hybridcc.passes.analysis.uniform import divergent_branches, influence, uniform_registers
 from hybridcc.passes.regions.canonical import declarations
 from hybridcc.passes.regions.region import Region
-from hybridcc.passes.splice.reading import Rewrite
-from hybridcc.ptx import isa
+from hybridcc.passes.splice.reading import Rewrite, flatten
+from hybridcc.ptx import isa, scopes
 from hybridcc.ptx.isa import Effect
-from hybridcc.ptx.nodes import Block, Function, Instruction, Module
+from hybridcc.ptx.nodes import Block, Function, Instruction, Module, Name
+from hybridcc.ptx.rename import names_in
 
-ORDERED = frozenset({Effect.ATOMIC, Effect.BARRIER, Effect.CONVERGENT, Effect.VOLATILE, Effect.ASYNC})
+ORDERED = frozenset(
+    {Effect.ATOMIC, Effect.BARRIER, Effect.FENCE, Effect.CONVERGENT, Effect.VOLATILE, Effect.ASYNC, Effect.CLOCK}
+)
 """Effects that a rewrite must have exactly as the region has them."""
 
 
@@ -27,7 +30,19 @@ def graph_of_rewrite(rewrite: Rewrite, region: Region) -> ControlFlowGraph:
     ports |= {f"%out{k}": p.type for k, p in enumerate(region.live_out)}
     body = Block((*declarations(ports), *rewrite.statements))
     function = Function(".entry", "rewrite", body=body)
-    return cfg_module.build(function, Module((function,)))
+    scoped = scopes.resolve(function, Module((function,)))
+    _check_scopes(rewrite, region, scoped)
+    return cfg_module.from_scoped(function, scoped)
+
+
+def _check_scopes(rewrite: Rewrite, region: Region, scoped: scopes.Scoped) -> None:
+    """Raises SpliceRefused for a name that is declared in a scope which does not hold its use."""
+    for name in scoped.unresolved:
+        if name in region.symbols:
+            continue
+        code = "JUMP_OUTSIDE" if name in rewrite.labels else "UNDECLARED"
+        uses = [s.span for s in flatten(rewrite.statements) if isinstance(s, Instruction) and name in names_in(s)]
+        raise rewrite.refuse(code, f"{name} is used where its scope does not reach", uses[-1])
 
 
 def check_flow(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph) -> None:
@@ -50,6 +65,30 @@ def check_flow(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph) -> None:
             have.update(definitely_kills(instruction))
         if block in ends:
             _outputs_written(rewrite, region, cfg, have)
+
+
+def check_classes(rewrite: Rewrite, cfg: ControlFlowGraph) -> None:
+    """Raises SpliceRefused(REGISTER_CLASS) where a register's declared type does not go with its instruction."""
+    for statement in cfg.statements:
+        if not isinstance(statement, Instruction) or (form := isa.form(statement)) is None or not form.operands:
+            continue
+        if statement.guard is not None and _type(cfg, statement.guard.name) not in ("", ".pred"):
+            raise rewrite.refuse("REGISTER_CLASS", "a guard is a predicate", statement.span)
+        for index, (operand, wanted) in enumerate(zip(statement.operands, isa.operand_types(statement), strict=False)):
+            rule = form.operands[min(index, len(form.operands) - 1)]
+            if not isinstance(operand, Name) or not (declared := _type(cfg, operand.text)):
+                continue
+            if not isa.accepts(declared, wanted, wider=rule.wider):
+                spelling = cfg.scoped.spelling(operand.text)
+                raise rewrite.refuse(
+                    "REGISTER_CLASS",
+                    f"{spelling} is {declared}, and {statement.full_opcode} wants {wanted} there",
+                    statement.span,
+                )
+
+
+def _type(cfg: ControlFlowGraph, name: str) -> str:
+    return cfg.scoped.types.get(name, "")
 
 
 def _outputs_written(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph, have: set[str]) -> None:

@@ -57,7 +57,7 @@ def read(text: str, region: Region) -> Rewrite:
     """Parse and check. Raises SpliceRefused with the code of the first rule that the text breaks."""
     source = Source("rewrite", text)
     _ascii(source)
-    statements = _parse(text)
+    statements = _hoisted(_parse(text))
     flat = flatten(statements)
     for statement in flat:
         _allowed(source, statement)
@@ -80,6 +80,14 @@ def _guard(source: Source, statements: tuple[Statement, ...], region: Region) ->
         else:
             begun = True
     return tuple(found)
+
+
+def _hoisted(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Declarations first, after the comments that stand ahead of all code: PTX wants them before their uses."""
+    lead = next((n for n, s in enumerate(statements) if not isinstance(s, Comment)), len(statements))
+    rest = statements[lead:]
+    declared = tuple(s for s in rest if isinstance(s, RegisterDeclaration))
+    return (*statements[:lead], *declared, *(s for s in rest if not isinstance(s, RegisterDeclaration)))
 
 
 def flatten(statements: tuple[Statement, ...]) -> list[Statement]:

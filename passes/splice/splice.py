@@ -15,7 +15,7 @@ from hybridcc.errors import SpliceRefused
 from hybridcc.passes.regions.region import Region
 from hybridcc.passes.splice.candidate import Candidate, Part
 from hybridcc.passes.splice.compose import compose
-from hybridcc.passes.splice.flow import check_effects, check_flow, graph_of_rewrite
+from hybridcc.passes.splice.flow import check_classes, check_effects, check_flow, graph_of_rewrite
 from hybridcc.passes.splice.names import NameScope, names_of_module
 from hybridcc.passes.splice.place import Site, exit_label, insert, site_of, with_function
 from hybridcc.passes.splice.reading import flatten, read
@@ -42,6 +42,7 @@ def splice_all(module: Module, rewrites: Sequence[tuple[Region, str]]) -> Candid
     for region, text in _disjoint(rewrites):
         rewrite = read(text, region)
         cfg = graph_of_rewrite(rewrite, region)
+        check_classes(rewrite, cfg)
         check_flow(rewrite, region, cfg)
         check_effects(rewrite, region, cfg)
         site = site_of(region, function.body)
