@@ -1,0 +1,340 @@
+"""PTX floating-point operations on NumPy bit patterns, as the hardware does them.
+
+NaN results are the canonical ones of PTX (f32 0x7fffffff, f16 and bf16 0x7fff); f64 follows NAN64 below. Approximate
+operations are computed in f64 and rounded: near the hardware's, never its bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridcc.passes.execute import rounding
+from hybridcc.ptx.algebra import Conversion, FloatOperation
+from hybridcc.ptx.types import is_float, is_signed, width
+
+UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF, "tf32": 0x7FFFFFFF}
+_EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000, "tf32": 0x7F800000}
+Array = Any
+
+
+def bits_width(format: str) -> int:
+    return width(format)
+
+
+def sign_mask(format: str) -> Any:
+    w = width(format)
+    return UNSIGNED[w](1 << (w - 1))
+
+
+def flush(bits: Array, format: str) -> Array:
+    """Subnormals to zeros of their sign."""
+    dtype = UNSIGNED[width(format)]
+    tiny = (bits & dtype(_EXPONENT[format])) == 0
+    if not np.any(tiny):
+        return bits
+    return np.where(tiny, bits & sign_mask(format), bits)
+
+
+def to_f64(bits: Array, format: str) -> Array:
+    """The value as f64, exactly."""
+    match format:
+        case "f32" | "tf32":
+            return np.asarray(bits).view(np.float32).astype(np.float64)
+        case "f16":
+            return np.asarray(bits).view(np.float16).astype(np.float64)
+        case "bf16":
+            return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        case "f64":
+            return np.asarray(bits).view(np.float64)
+    raise KeyError(format)
+
+
+def from_f64(x: Array, format: str, mode: str) -> Array:
+    """An f64 value rounded to the format's bits; NaN becomes canonical."""
+    if format == "f64":
+        bits = np.asarray(x).view(np.uint64)
+    else:
+        value = rounding.round_to(np.asarray(x), format, mode)
+        if format == "f16":
+            bits = value.astype(np.float16).view(np.uint16)
+        else:
+            bits = value.astype(np.float32).view(np.uint32)
+            if format == "bf16":
+                bits = (bits >> np.uint32(16)).astype(np.uint16)
+    return canonical(bits, np.isnan(x), format)
+
+
+def canonical(bits: Array, nan: Array, format: str) -> Array:
+    if not np.any(nan):
+        return bits
+    return np.where(nan, UNSIGNED[width(format)](NAN[format]), bits)
+
+
+def operation(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
+    """One floating-point operation on bit patterns of op.format."""
+    format = op.format
+    if op.ftz:
+        operands = tuple(flush(x, format) for x in operands)
+    if op.name in ("neg", "abs"):
+        mask = sign_mask(format)
+        return operands[0] ^ mask if op.name == "neg" else operands[0] & ~mask
+    if op.name in ("min", "max"):
+        bits = _extreme(op, operands)
+    elif not op.exact:
+        bits = _approximate(op, operands)
+    elif format == "f32" and op.rounding == "rn":
+        bits = _nearest32(op.name, operands)
+    elif format == "f64":
+        bits = _double(op, operands)
+    else:
+        bits = _narrow(op, operands)
+    if op.ftz:
+        bits = flush(bits, format)
+    if op.saturate:
+        bits = saturate(bits, format)
+    if op.relu:
+        bits = relu(bits, format)
+    return bits
+
+
+def saturate(bits: Array, format: str) -> Array:
+    """Clamped to [+0, 1]; NaN to +0."""
+    x = to_f64(bits, format)
+    dtype = UNSIGNED[width(format)]
+    one = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}[format]
+    return np.where(x > 1.0, dtype(one), np.where(x > 0.0, bits, dtype(0)))
+
+
+def relu(bits: Array, format: str) -> Array:
+    """Negative values to +0; NaN stays canonical."""
+    x = to_f64(bits, format)
+    zero = UNSIGNED[width(format)](0)
+    return canonical(np.where((x > 0) | np.isnan(x), bits, zero), np.isnan(x), format)
+
+
+def _nearest32(name: str, operands: tuple[Array, ...]) -> Array:
+    x = [np.asarray(o).view(np.float32) for o in operands]
+    match name:
+        case "add":
+            r = x[0] + x[1]
+        case "sub":
+            r = x[0] - x[1]
+        case "mul":
+            r = x[0] * x[1]
+        case "div":
+            r = x[0] / x[1]
+        case "rcp":
+            r = np.float32(1) / x[0]
+        case "sqrt":
+            r = np.sqrt(x[0])
+        case "fma":
+            wide = [v.astype(np.float64) for v in x]
+            r = rounding.fma_odd(wide[0], wide[1], wide[2]).astype(np.float32)
+        case _:
+            raise KeyError(name)
+    return canonical(np.asarray(r).view(np.uint32), np.isnan(r), "f32")
+
+
+def _narrow(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
+    """f32 with a directed rounding, f16 and bf16: through f64 rounded to odd."""
+    x = [to_f64(o, op.format) for o in operands]
+    mode = op.rounding
+    match op.name:
+        case "add" | "sub":
+            second = x[1] if op.name == "add" else -x[1]
+            s, e = rounding.two_sum(x[0], second)
+            r = rounding.to_odd(s, e)
+            if mode == "rm":
+                cancels = (s == 0) & ((x[0] != 0) | (np.signbit(x[0]) != np.signbit(second)))
+                r = np.where(cancels, -0.0, r)
+        case "mul":
+            r = x[0] * x[1]
+            if op.format == "f32":  # 48 bits are exact, but a product below 2**-1022 cannot occur in this range
+                r = np.asarray(r)
+        case "fma":
+            r = rounding.fma_odd(x[0], x[1], x[2])
+            if mode == "rm":
+                cancels = (r == 0) & ((x[2] != 0) | (np.signbit(x[0] * x[1]) != np.signbit(x[2])))
+                r = np.where(cancels, -0.0, r)
+        case "div":
+            r = rounding.quotient_odd(x[0], x[1])
+        case "rcp":
+            r = rounding.quotient_odd(np.ones_like(x[0]), x[0])
+        case "sqrt":
+            r = rounding.root_odd(x[0])
+        case _:
+            raise KeyError(op.name)
+    return from_f64(r, op.format, mode)
+
+
+def _double(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
+    x = tuple(np.asarray(o).view(np.float64) for o in operands)
+    if op.rounding != "rn":
+        r = rounding.directed64(op.name, x, op.rounding)
+    else:
+        match op.name:
+            case "add":
+                r = x[0] + x[1]
+            case "sub":
+                r = x[0] - x[1]
+            case "mul":
+                r = x[0] * x[1]
+            case "div":
+                r = x[0] / x[1]
+            case "rcp":
+                r = 1.0 / x[0]
+            case "sqrt":
+                r = np.sqrt(x[0])
+            case "fma":
+                r = rounding.fma64(*x)
+            case _:
+                raise KeyError(op.name)
+    r = np.asarray(r)
+    nan = np.isnan(r)
+    bits = r.view(np.uint64)
+    return double_nan(bits, nan, operands) if np.any(nan) else bits
+
+
+def double_nan(bits: Array, nan: Array, operands: tuple[Array, ...]) -> Array:
+    """The payload of an f64 NaN result: the last NaN operand made quiet, else the default NaN."""
+    chosen = np.full(np.shape(bits), 0xFFF8000000000000, np.uint64)
+    for o in operands:
+        o = np.broadcast_to(o, np.shape(bits))
+        is_nan = np.isnan(o.view(np.float64)) if o.ndim else np.isnan(np.asarray(o).view(np.float64))
+        chosen = np.where(is_nan, o | np.uint64(0x0008000000000000), chosen)
+    return np.where(nan, chosen, bits)
+
+
+def _extreme(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
+    """min and max: a number beats NaN (unless .NaN); -0 is below +0 (PTX ISA 9.7.3.11)."""
+    a, b = operands
+    format = op.format
+    if op.xorsign:
+        sign = (a ^ b) & sign_mask(format)
+        a, b = a & ~sign_mask(format), b & ~sign_mask(format)
+    x, y = to_f64(a, format), to_f64(b, format)
+    if op.name == "min":
+        bits = np.where(x < y, a, np.where(y < x, b, a | b))
+    else:
+        bits = np.where(x > y, a, np.where(y > x, b, a & b))
+    x_nan, y_nan = np.isnan(x), np.isnan(y)
+    if np.any(x_nan) or np.any(y_nan):
+        bits = np.where(x_nan, b, np.where(y_nan, a, bits))
+        bits = canonical(bits, (x_nan | y_nan) if op.nan else (x_nan & y_nan), format)
+    if op.xorsign:
+        bits = np.where(np.isnan(to_f64(bits, format)), bits, bits | sign)
+    return bits
+
+
+def _approximate(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
+    x = [to_f64(o, op.format) for o in operands]
+    match op.name.partition(".")[0]:
+        case "div":
+            r = x[0] / x[1]
+        case "rcp":
+            r = 1.0 / x[0]
+        case "sqrt":
+            r = np.sqrt(x[0])
+        case "rsqrt":
+            r = 1.0 / np.sqrt(x[0])
+        case "sin":
+            r = np.sin(x[0])
+        case "cos":
+            r = np.cos(x[0])
+        case "ex2":
+            r = np.exp2(x[0])
+        case "lg2":
+            r = np.log2(x[0])
+        case "tanh":
+            r = np.tanh(x[0])
+        case _:
+            raise KeyError(op.name)
+    return from_f64(np.asarray(r), op.format, "rn")
+
+
+# --- conversion ------------------------------------------------------------------------------------------
+
+
+def convert(c: Conversion, bits: Array) -> Array:
+    """cvt with a floating-point side."""
+    if is_float(c.source) and is_float(c.result):
+        return _float_to_float(c, bits)
+    if is_float(c.source):
+        return _float_to_integer(c, bits)
+    return _integer_to_float(c, bits)
+
+
+def _float_to_float(c: Conversion, bits: Array) -> Array:
+    source, result = c.source, c.result
+    if c.ftz and source == "f32":
+        bits = flush(bits, source)
+    x = to_f64(bits, source)
+    nan = np.isnan(x)
+    if c.rounding in ("rni", "rzi", "rmi", "rpi"):
+        x = rounding.round_integral(x, c.rounding)
+        out = from_f64(x, result, "rn")
+    elif result == "f64":
+        out = np.asarray(x).view(np.uint64)
+    elif result == source and not c.rounding:
+        out = bits
+    else:
+        out = from_f64(x, result, c.rounding or "rn")
+    if result != "f64":
+        out = canonical(out, nan, result)
+    if c.ftz and result == "f32":
+        out = flush(out, result)
+    if c.saturate:
+        out = saturate(out, result)
+    return relu(out, result) if c.relu else out
+
+
+def _float_to_integer(c: Conversion, bits: Array) -> Array:
+    if c.ftz and c.source == "f32":
+        bits = flush(bits, c.source)
+    x = to_f64(bits, c.source)
+    w = width(c.result)
+    signed = is_signed(c.result)
+    low = -(2.0 ** (w - 1)) if signed else 0.0
+    high = 2.0 ** (w - 1) if signed else 2.0**w
+    rounded = rounding.round_integral(x, c.rounding or "rzi")
+    inside = (rounded >= low) & (rounded < high)
+    kind = SIGNED[w] if signed else UNSIGNED[w]
+    value = np.where(inside, rounded, 0.0).astype(kind).view(UNSIGNED[w])
+    most = UNSIGNED[w]((1 << (w - signed)) - 1)
+    least = UNSIGNED[w](1 << (w - 1)) if signed else UNSIGNED[w](0)
+    value = np.where(inside, value, np.where(rounded >= high, most, least))
+    # PTX ISA 9.7.9.21: NaN gives 0 unless the source is f64 or the result 64 bits wide, then the top bit alone
+    wide = c.source == "f64" or w == 64
+    return np.where(np.isnan(x), UNSIGNED[w](1 << (w - 1) if wide else 0), value)
+
+
+def _integer_to_float(c: Conversion, bits: Array) -> Array:
+    w = width(c.source)
+    integers = np.asarray(bits).view(SIGNED[w]) if is_signed(c.source) else np.asarray(bits)
+    mode = c.rounding or "rn"
+    if w < 64:
+        out = from_f64(integers.astype(np.float64), c.result, mode)
+    else:
+        out = _wide_integer_to_float(integers, c.result, mode)
+    return saturate(out, c.result) if c.saturate else out
+
+
+def _wide_integer_to_float(integers: Array, result: str, mode: str) -> Array:
+    """64-bit integers: f64 rounded to odd, by comparing back; exact because both fit 64 bits."""
+    near = integers.astype(np.float64)
+    top = 2.0**63 if integers.dtype == np.int64 else 2.0**64
+    clipped = near >= top  # rounded up to a power of two that no integer of the type reaches
+    back = np.where(clipped, 0.0, near).astype(integers.dtype)
+    direction = np.where(clipped, -1, np.where(integers > back, 1, np.where(integers < back, -1, 0)))
+    if result != "f64":
+        return from_f64(rounding.to_odd(near, direction.astype(np.float64)), result, mode)
+    if mode == "rn":
+        return near.view(np.uint64)
+    step = {"rz": np.where(direction * np.sign(near) < 0, -np.sign(near), 0.0),
+            "rm": np.where(direction < 0, -1.0, 0.0), "rp": np.where(direction > 0, 1.0, 0.0)}[mode]  # fmt: skip
+    moved = np.nextafter(near, np.where(step > 0, np.inf, -np.inf))
+    return np.where(step != 0, moved, near).view(np.uint64)
