@@ -52,7 +52,11 @@ def test_stops_with_the_place(reason: str, thread: int, line: int, body: str) ->
     assert stopped.value.where.startswith(f"<ptx>:{line}:")
 
 
-SHARE = "setp.eq.u32 %p1, %r1, 3;\n@%p1 st.shared.u32 [sm], %r1;\n{}\nld.shared.u32 %r5, [sm];\nst.global.u32 [%rd3], %r5;"
+SHARE = """setp.eq.u32 %p1, %r1, 3;
+@%p1 st.shared.u32 [sm], %r1;
+{}
+ld.shared.u32 %r5, [sm];
+st.global.u32 [%rd3], %r5;"""
 
 
 def test_a_missing_barrier_is_a_race_that_names_both_sides() -> None:
