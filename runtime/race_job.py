@@ -1,0 +1,133 @@
+"""What a race hands to its child process: a folder with bytes and one JSON file, nothing that needs unpickling."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hybridcc.passes.arguments import PTX_NUMPY, flatten
+from hybridcc.passes.kernel import Argument
+from hybridcc.passes.verify.launch import Launch, buffer_of, buffers
+
+JOB = "job.json"
+ALIGNMENT = 256
+"""Of what the driver allocates, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One cubin in a race; the baseline is called ``baseline``."""
+
+    name: str
+    cubin: bytes
+    entry: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The parameter at ``offset`` bytes is the address ``displacement`` bytes into buffer ``buffer``."""
+
+    offset: int
+    buffer: int
+    displacement: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """One launch's parameter buffer with its pointers still open; ``offsets`` is where each parameter begins."""
+
+    data: bytes
+    offsets: tuple[int, ...]
+    pointers: tuple[Pointer, ...]
+
+    def filled(self, addresses: Sequence[int]) -> bytes:
+        """The buffer for buffers at these addresses."""
+        data = bytearray(self.data)
+        for pointer in self.pointers:
+            struct.pack_into("=Q", data, pointer.offset, addresses[pointer.buffer] + pointer.displacement)
+        return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """``sizes`` and ``alignments`` are of the buffers, in bytes: the child gives a buffer the same address modulo
+    ALIGNMENT as the caller's. ``blocks`` 0 lets the budget decide; ``timed`` False only compares."""
+
+    contenders: tuple[tuple[str, str], ...]
+    """(name, entry); the cubin is the file ``<name>.cubin``."""
+    parameters: Parameters
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    sizes: tuple[int, ...]
+    alignments: tuple[int, ...]
+    budget_s: float
+    seed: int
+    device_uuid: str
+    blocks: int = 0
+    poison: bool = True
+    timed: bool = True
+
+
+def parameters_of(arguments: Sequence[Argument], launch: Launch) -> Parameters:
+    """Raises InputError when the values do not fit the arguments."""
+    roots = {id(root): index for index, root in enumerate(buffers(launch))}
+    flat = flatten(arguments, launch.values)
+    data = bytearray()
+    offsets: list[int] = []
+    pointers: list[Pointer] = []
+    types = [field.ptx_type for argument in arguments for field in argument.fields]
+    for ptx_type, value in zip(types, flat, strict=True):
+        size = np.dtype(PTX_NUMPY[ptx_type]).itemsize
+        data += b"\0" * (-len(data) % size)
+        offsets.append(len(data))
+        if isinstance(value, np.ndarray):
+            root = buffer_of(value)
+            pointers.append(Pointer(len(data), roots[id(root)], _address(value) - _address(root)))
+            data += b"\0" * size
+        else:
+            data += np.asarray(value).astype(PTX_NUMPY[ptx_type]).tobytes()
+    return Parameters(bytes(data), tuple(offsets), tuple(pointers))
+
+
+def write(folder: Path, job: Job, contenders: Sequence[Contender], launch: Launch) -> None:
+    """Everything the child needs, into ``folder``."""
+    for contender in contenders:
+        (folder / f"{contender.name}.cubin").write_bytes(contender.cubin)
+    for index, root in enumerate(buffers(launch)):
+        flat = root if root.flags.c_contiguous else root.T
+        np.ascontiguousarray(flat).tofile(folder / f"buffer{index}.bin")
+    write_job(folder, job)
+
+
+def write_job(folder: Path, job: Job) -> None:
+    data = asdict(job)
+    data["parameters"]["data"] = job.parameters.data.hex()
+    (folder / JOB).write_text(json.dumps(data))
+
+
+def read(folder: Path) -> Job:
+    data: dict[str, Any] = json.loads((folder / JOB).read_text())
+    given = data.pop("parameters")
+    parameters = Parameters(
+        bytes.fromhex(given["data"]), tuple(given["offsets"]), tuple(Pointer(**each) for each in given["pointers"])
+    )
+    tuples = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+    tuples["contenders"] = tuple((name, entry) for name, entry in data["contenders"])
+    return Job(parameters=parameters, **{**data, **tuples})
+
+
+def alignments_of(launch: Launch, addresses: Sequence[int] = ()) -> tuple[int, ...]:
+    """Of each buffer's address; a host array's own where the caller's device addresses are not given."""
+    found = addresses or [_address(root) for root in buffers(launch)]
+    return tuple(address % ALIGNMENT for address in found)
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]

@@ -1,0 +1,200 @@
+"""From raw samples to a verdict on speed: no GPU, no clock, nothing but numbers.
+
+What is estimated is the median over ABBA blocks of log(baseline time / variant time). A block's two members swap
+places within it, so a clock that drifts steadily cancels; blocks come in shuffled order, so what drifts otherwise
+hits all pairs alike. The interval is the distribution-free one for a median by order statistics
+(``scipy.stats.quantile_test``: David & Nagaraja, Order Statistics, 7.1): exact for any number of blocks, and needing
+no shape, where a bootstrap of a few dozen blocks covers too little and a t interval trusts tails that timings do not
+have. Variants share one error rate by Bonferroni.
+
+The baseline raced against itself (the A/A control) gives the noise floor: what this machine shows where nothing
+differs. A difference counts only beyond it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+CONTROL = "control"
+"""The baseline's own bytes, loaded a second time."""
+
+ERROR_RATE = 0.01
+"""Of a race, all its variants together: the chance that noise without a pattern makes one ``faster`` or ``slower``."""
+
+MARGIN = 0.005
+"""Relative: less than this is called the same, however precisely it was measured."""
+
+LEAST_BLOCKS = 16
+MOST_BLOCKS = 60
+
+CLOCK_SHARE, CLOCK_US = 0.05, 20.0
+"""CUDA events and the host's clock must agree on a batch within this share plus so many microseconds."""
+
+SpeedKind: TypeAlias = Literal["faster", "slower", "same", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One timed batch. ``event_us`` is the batch by CUDA events, ``span_us`` and ``host_us`` the batch with its
+    warm-up by events and by the host's clock, ``enqueue_us`` how long the host took to queue it all, ``lead_us`` how
+    long the GPU was busy before the timed part began. ``sm_mhz`` is 0 where it cannot be read."""
+
+    contender: str
+    pair: str
+    block: int
+    launches: int
+    event_us: float
+    span_us: float
+    host_us: float
+    enqueue_us: float
+    lead_us: float
+    sm_mhz: int = 0
+    throttled: bool = False
+
+    @property
+    def launch_us(self) -> float:
+        return self.event_us / self.launches
+
+    @property
+    def fault(self) -> str:
+        """Why it says nothing about the kernel; empty if it does."""
+        if self.throttled:
+            return "throttled"
+        if abs(self.host_us - self.span_us) > CLOCK_SHARE * self.span_us + CLOCK_US:
+            return "clocks disagree"
+        if self.enqueue_us > self.lead_us:
+            return "the GPU waited for the host"
+        if not self.event_us > 0:
+            return "no time passed"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """``ratio`` is baseline time over variant time with its interval at ``confidence``; None if nothing is known."""
+
+    kind: SpeedKind
+    ratio: float | None
+    interval: tuple[float, float] | None
+    confidence: float
+    blocks: int
+    discarded: Mapping[str, int]
+    baseline_us: float | None = None
+    variant_us: float | None = None
+    reason: str = ""
+    next_step: str = ""
+
+
+def schedule(pairs: Sequence[str], blocks: int, seed: int) -> Iterator[tuple[int, str, tuple[bool, bool, bool, bool]]]:
+    """(block, pair, order): every pair once per block, in shuffled order; ``order`` says for each of the four places
+    whether the variant is there: BVVB or VBBV."""
+    chance = random.Random(seed)
+    for block in range(blocks):
+        shuffled = list(pairs)
+        chance.shuffle(shuffled)
+        for pair in shuffled:
+            first = chance.random() < 0.5
+            yield block, pair, (first, not first, not first, first)
+
+
+def blocks_for(budget_s: float, block_s: float) -> int:
+    """How many blocks a budget affords, decided before the first is run: looking at results to decide when to stop
+    would make the interval too short. 0 if it affords fewer than a verdict needs."""
+    affordable = int(budget_s / block_s) if block_s > 0 else MOST_BLOCKS
+    return 0 if affordable < LEAST_BLOCKS else min(affordable, MOST_BLOCKS)
+
+
+def measure(samples: Sequence[Sample], variants: Sequence[str]) -> tuple[Measurement, Mapping[str, Measurement]]:
+    """(the A/A control, what each variant came to)."""
+    confidence = 1 - ERROR_RATE / max(1, len(variants))
+    control = _estimate(samples, CONTROL, confidence)
+    floor = _floor(control)
+    return control, {name: _judge(_estimate(samples, name, confidence), floor) for name in variants}
+
+
+def noise_floor(control: Measurement) -> float | None:
+    """Relative: the largest difference that the control leaves possible where there is none."""
+    floor = _floor(control)
+    return None if floor is None else math.expm1(floor)
+
+
+def _floor(control: Measurement) -> float | None:
+    if control.interval is None:
+        return None
+    return max(abs(math.log(bound)) for bound in control.interval)
+
+
+def _estimate(samples: Sequence[Sample], pair: str, confidence: float) -> Measurement:
+    from scipy import stats
+
+    blocks: dict[int, list[Sample]] = {}
+    for sample in samples:
+        if sample.pair == pair:
+            blocks.setdefault(sample.block, []).append(sample)
+    logs: list[float] = []
+    kept: list[Sample] = []
+    discarded: dict[str, int] = {}
+    for block in blocks.values():
+        fault = next((sample.fault for sample in block if sample.fault), "" if len(block) == 4 else "cut short")
+        if fault:
+            discarded[fault] = discarded.get(fault, 0) + 1
+            continue
+        kept += block
+        logs.append(math.log(_mean(block, pair, False) / _mean(block, pair, True)))
+    if not logs:
+        reason = _discard_reason(discarded) or "nothing was timed"
+        return Measurement("inconclusive", None, None, confidence, 0, discarded, reason=reason, next_step=_ADVICE)
+    low, high = stats.quantile_test(logs, q=0.0, p=0.5).confidence_interval(confidence)
+    finite = math.isfinite(low) and math.isfinite(high)
+    return Measurement(
+        kind="inconclusive",
+        ratio=math.exp(statistics.median(logs)),
+        interval=(math.exp(low), math.exp(high)) if finite else None,
+        confidence=confidence,
+        blocks=len(logs),
+        discarded=discarded,
+        baseline_us=statistics.median(s.launch_us for s in kept if s.contender != pair),
+        variant_us=statistics.median(s.launch_us for s in kept if s.contender == pair),
+    )
+
+
+_ADVICE = "race again with a larger budget, on a machine that nothing else uses"
+
+
+def _judge(measured: Measurement, floor: float | None) -> Measurement:
+    from dataclasses import replace
+
+    def inconclusive(reason: str, next_step: str = _ADVICE) -> Measurement:
+        return replace(measured, kind="inconclusive", reason=reason, next_step=next_step)
+
+    if measured.interval is None:
+        return inconclusive(measured.reason or f"{measured.blocks} blocks are too few for an interval")
+    if floor is None:
+        return inconclusive("the control gave no noise floor")
+    faulty = sum(measured.discarded.values())
+    if faulty > measured.blocks:
+        return inconclusive(f"most blocks were discarded: {_discard_reason(measured.discarded)}")
+    low, high = (math.log(bound) for bound in measured.interval)
+    least = max(floor, MARGIN)
+    if low > least:
+        return replace(measured, kind="faster")
+    if high < -least:
+        return replace(measured, kind="slower")
+    if -least <= low and high <= least and floor <= 4 * MARGIN:
+        return replace(measured, kind="same")
+    if floor > 4 * MARGIN:
+        return inconclusive(f"this machine's noise floor is {math.expm1(floor):.1%}")
+    return inconclusive(f"the interval [{math.exp(low):.4f}, {math.exp(high):.4f}] leaves more than one answer")
+
+
+def _mean(block: Sequence[Sample], pair: str, variant: bool) -> float:
+    return statistics.fmean(s.launch_us for s in block if (s.contender == pair) is variant)
+
+
+def _discard_reason(discarded: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count}x" for reason, count in sorted(discarded.items()))
