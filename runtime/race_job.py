@@ -89,7 +89,7 @@ def parameters_of(arguments: Sequence[Argument], launch: Launch) -> Parameters:
         offsets.append(len(data))
         if isinstance(value, np.ndarray):
             root = buffer_of(value)
-            pointers.append(Pointer(len(data), roots[id(root)], _address(value) - _address(root)))
+            pointers.append(Pointer(len(data), roots[id(root)], address_of(value) - address_of(root)))
             data += b"\0" * size
         else:
             data += np.asarray(value).astype(PTX_NUMPY[ptx_type]).tobytes()
@@ -123,11 +123,10 @@ def read(folder: Path) -> Job:
     return Job(parameters=parameters, **{**data, **tuples})
 
 
-def alignments_of(launch: Launch, addresses: Sequence[int] = ()) -> tuple[int, ...]:
-    """Of each buffer's address; a host array's own where the caller's device addresses are not given."""
-    found = addresses or [_address(root) for root in buffers(launch)]
-    return tuple(address % ALIGNMENT for address in found)
+def alignments_of(launch: Launch) -> tuple[int, ...]:
+    """Of each buffer's own address on the host."""
+    return tuple(address_of(root) % ALIGNMENT for root in buffers(launch))
 
 
-def _address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
