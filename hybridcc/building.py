@@ -64,8 +64,8 @@ def build(
     progress(f"compiling {target}")
     sources = load(str(target), arch, signature=signature, entry=entry)
     spec = rewriter if rewriter is not None else _shipped(sources)
-    opened, failure = _open(spec)
-    options = Options(accept, select, _portable(spec), answers, seed=seed, assembler=assembler)  # type: ignore[arg-type]
+    opened, failure = open_or_failure(spec)
+    options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler)  # type: ignore[arg-type]
     return tuple(_one(source, place, options, opened, failure, inputs, progress) for source in sources)
 
 
@@ -108,13 +108,13 @@ def _shipped(sources: Sequence[Source]) -> str:
     return f"replay:{found}" if found else "none"
 
 
-def _portable(spec: str) -> str:
+def portable(spec: str) -> str:
     """The spec without folders: a manifest is the same wherever it was made."""
     kind, colon, rest = spec.partition(":")
     return f"{kind}:{Path(rest).name}" if colon and kind in ("replay", "transformers") else spec
 
 
-def _open(spec: str) -> tuple[Rewriter | None, tuple[Failure, HybridccError] | None]:
+def open_or_failure(spec: str) -> tuple[Rewriter | None, tuple[Failure, HybridccError] | None]:
     """The rewriter, or why there is none: a model that cannot be used does not keep the baseline from being built."""
     from hybridcc.passes.rewrite import open_rewriter
 

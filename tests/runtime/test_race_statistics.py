@@ -1,0 +1,175 @@
+"""Verdicts on speed from samples whose truth is known, because they were made."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hybridcc.runtime.race_statistics import (
+    CONTROL,
+    LEAST_BLOCKS,
+    MOST_BLOCKS,
+    Sample,
+    blocks_for,
+    measure,
+    noise_floor,
+    schedule,
+)
+
+
+def made(true_us, blocks=30, noise=0.002, seed=0, drift=0.0, outliers=0.0, launches=10):
+    """Samples of a race: ``true_us`` maps contenders (``baseline`` and the control among them) to their time."""
+    random = np.random.default_rng(seed)
+    samples = []
+    pairs = [name for name in true_us if name != "baseline"]
+    for number, (block, pair, order) in enumerate(schedule(pairs, blocks, seed)):
+        for place, variant in enumerate(order):
+            name = pair if variant else "baseline"
+            clock = 1 + drift * (4 * number + place) / (4 * blocks * len(pairs))
+            time = true_us[name] * clock * math.exp(random.normal(0, noise))
+            if random.random() < outliers:
+                time *= random.uniform(1.5, 4)
+            event = time * launches
+            samples.append(Sample(name, pair, block, launches, event, 2 * event, 2 * event + 5, 10, event))
+    return samples
+
+
+def verdict(samples, name="v"):
+    _, found = measure(samples, [name])
+    return found[name]
+
+
+def test_each_block_is_abba_and_each_order_occurs():
+    rows = list(schedule(["a", "b", CONTROL], 40, seed=1))
+    assert Counter(pair for _, pair, _ in rows) == {"a": 40, "b": 40, CONTROL: 40}
+    assert {order for *_, order in rows} == {(True, False, False, True), (False, True, True, False)}
+    firsts = [rows[3 * block][1] for block in range(40)]
+    assert len(set(firsts)) == 3
+    assert list(schedule(["a", "b"], 10, seed=1)) == list(schedule(["a", "b"], 10, seed=1))
+    assert list(schedule(["a", "b"], 10, seed=1)) != list(schedule(["a", "b"], 10, seed=2))
+
+
+@pytest.mark.parametrize(("factor", "kind"), [(0.2, "faster"), (0.98, "faster"), (1.02, "slower"), (3.0, "slower")])
+def test_a_difference_beyond_the_noise_is_found(factor, kind):
+    for seed in range(20):
+        found = verdict(made({"baseline": 100, CONTROL: 100, "v": 100 * factor}, seed=seed))
+        assert found.kind == kind
+        low, high = found.interval
+        assert low <= found.ratio <= high
+        assert found.ratio == pytest.approx(1 / factor, rel=0.01)
+
+
+def test_equal_times_are_the_same_and_never_faster_or_slower():
+    kinds = Counter(verdict(made({"baseline": 100, CONTROL: 100, "v": 100}, seed=seed)).kind for seed in range(200))
+    assert kinds["faster"] + kinds["slower"] == 0
+    assert kinds["same"] > 190
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05, 0.14])
+def test_noise_makes_doubt_and_not_a_false_winner(noise):
+    """The scatter of raw pairs seen on short kernels; blocks of four are as noisy here as single samples there."""
+    kinds = Counter(
+        verdict(made({"baseline": 7, CONTROL: 7, "v": 7}, noise=noise, seed=seed)).kind for seed in range(300)
+    )
+    assert kinds["faster"] + kinds["slower"] <= 3
+
+
+def test_outliers_do_not_decide():
+    found = verdict(made({"baseline": 100, CONTROL: 100, "v": 90}, outliers=0.05, seed=3))
+    assert found.kind == "faster"
+    assert found.ratio == pytest.approx(1 / 0.9, rel=0.02)
+
+
+def test_a_clock_that_drifts_cancels():
+    """A tenth slower by the end: phase-separated timing would call the later one slower."""
+    kinds = {
+        verdict(made({"baseline": 100, CONTROL: 100, "v": 100}, drift=0.1, noise=0.0005, seed=seed)).kind
+        for seed in range(30)
+    }
+    assert kinds == {"same"}
+
+
+def test_a_control_that_is_off_raises_the_bar():
+    """The baseline against itself shows 4 %: then 3 % of a variant mean nothing."""
+    samples = made({"baseline": 100, CONTROL: 96, "v": 97}, noise=0.001)
+    control, found = measure(samples, ["v"])
+    assert noise_floor(control) == pytest.approx(0.04, abs=0.005)
+    assert found["v"].kind == "inconclusive"
+    assert "noise floor" in found["v"].reason
+    assert verdict(made({"baseline": 100, CONTROL: 96, "v": 50}, noise=0.001)).kind == "faster"
+
+
+def test_many_variants_share_one_error_rate():
+    names = [f"v{i}" for i in range(10)]
+    samples = made({"baseline": 100, CONTROL: 100, **dict.fromkeys(names, 100)}, blocks=40)
+    _, found = measure(samples, names)
+    alone = verdict([s for s in samples if s.pair in ("v0", CONTROL)], "v0")
+    assert found["v0"].confidence > alone.confidence
+    assert found["v0"].interval[0] <= alone.interval[0]
+    assert found["v0"].interval[1] >= alone.interval[1]
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    misses = 0
+    for seed in range(400):
+        found = verdict(made({"baseline": 100, CONTROL: 100, "v": 100}, noise=0.02, blocks=20, seed=seed))
+        low, high = found.interval
+        misses += not low <= 1 <= high
+    assert misses <= 12  # 1 % of 400 is 4; the chance of more than 12 is below 1e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"throttled": True}, "throttled"),
+        ({"host_us": 1.0}, "clocks disagree"),
+        ({"host_us": 1e6}, "clocks disagree"),
+        ({"enqueue_us": 1e5}, "the GPU waited for the host"),
+    ],
+)
+def test_a_bad_sample_takes_its_block_out_and_is_counted(change, fault):
+    samples = made({"baseline": 100, CONTROL: 100, "v": 80})
+    bad = next(index for index, sample in enumerate(samples) if sample.pair == "v")
+    samples[bad] = replace(samples[bad], **change)
+    found = verdict(samples)
+    assert (found.blocks, dict(found.discarded), found.kind) == (29, {fault: 1}, "faster")
+
+
+def test_when_most_blocks_are_bad_nothing_is_said():
+    samples = [replace(s, throttled=s.block < 20) for s in made({"baseline": 100, CONTROL: 100, "v": 50})]
+    found = verdict(samples)
+    assert found.kind == "inconclusive"
+    assert "throttled 20x" in found.reason
+    assert found.next_step
+
+
+def test_too_few_blocks_make_no_interval():
+    found = verdict(made({"baseline": 100, CONTROL: 100, "v": 50}, blocks=5))
+    assert (found.kind, found.interval) == ("inconclusive", None)
+    assert "5 blocks are too few" in found.reason
+
+
+def test_nothing_timed_is_inconclusive():
+    control, found = measure([], ["v"])
+    assert (control.interval, found["v"].kind, found["v"].ratio) == (None, "inconclusive", None)
+
+
+def test_a_block_cut_short_is_left_out():
+    samples = made({"baseline": 100, CONTROL: 100, "v": 80})
+    last = max(i for i, s in enumerate(samples) if s.pair == "v")
+    found = verdict(samples[:last] + samples[last + 1 :])
+    assert dict(found.discarded) == {"cut short": 1}
+
+
+@given(budget=st.floats(0, 1e4), block=st.floats(1e-6, 1e3))
+@settings(max_examples=50)
+def test_the_number_of_blocks_is_decided_beforehand_and_within_the_budget(budget, block):
+    blocks = blocks_for(budget, block)
+    assert blocks == 0 or LEAST_BLOCKS <= blocks <= MOST_BLOCKS
+    assert blocks * block <= budget * (1 + 1e-9)
