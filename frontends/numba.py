@@ -18,7 +18,7 @@ from hybridcc.passes.kernel import Kernel
 from hybridcc.runtime import toolchain
 
 
-def compile(function: Callable[..., Any], signature: Any, arch: str, **options: Any) -> Kernel:
+def compile(function: Any, signature: Any, arch: str, **options: Any) -> Kernel:
     """Compile a kernel for ``arch`` ("sm_90").
 
     ``function`` is a Python function, or a ``numba.cuda.jit`` or ``hybridcc.jit`` object, whose own options hold
@@ -80,7 +80,7 @@ def argument_types(signature: Any) -> tuple[Any, ...]:
     """The Numba types of ``void(float32[::1], int64)``, of ``(float32[::1], int64)`` or of a tuple of types."""
     prepare()
     from numba.cuda import types
-    from numba.cuda.core import sigutils
+    from numba.cuda.core import sigutils  # pyright: ignore[reportMissingImports]
 
     if isinstance(signature, types.Type):
         signature = (signature,)
@@ -99,7 +99,7 @@ def argument_types(signature: Any) -> tuple[Any, ...]:
 def type_of(value: Any) -> Any:
     """The Numba type that ``numba.cuda`` gives an argument. Raises SignatureError when it has none."""
     prepare()
-    from numba.cuda.typing.typeof import Purpose, typeof
+    from numba.cuda.typing.typeof import Purpose, typeof  # pyright: ignore[reportMissingImports]
 
     try:
         return typeof(value, Purpose.argument)
@@ -153,7 +153,7 @@ def _device_functions_without_a_device() -> Iterator[None]:
     sm_80 depend on it, so it is told sm_80, and the PTX depends neither on the machine nor on what came before.
     """
     from numba.cuda import dispatcher
-    from numba.cuda.core.compiler_lock import global_compiler_lock
+    from numba.cuda.core.compiler_lock import global_compiler_lock  # pyright: ignore[reportMissingImports]
 
     with global_compiler_lock:
         kept = dispatcher.get_current_device
@@ -200,7 +200,7 @@ def _capabilities() -> frozenset[tuple[int, int]]:
     toolchain.load("nvrtc")
     from numba.cuda.cudadrv import nvrtc
 
-    return frozenset(nvrtc.get_supported_ccs())
+    return frozenset(nvrtc.get_supported_ccs())  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _capability(arch: str) -> tuple[int, int] | tuple[int, int, str]:

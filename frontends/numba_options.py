@@ -8,6 +8,10 @@ from typing import Any
 
 from hybridcc.errors import InputError, UnsupportedOption
 from hybridcc.passes.kernel import LaunchBounds
+from hybridcc.ptx.targets import MAX_REGISTERS_PER_THREAD
+
+LEAST_REGISTERS = 16
+"""ptxas takes no fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,9 @@ def launch_bounds(given: Any) -> LaunchBounds:
 def _max_registers(given: Any) -> int | None:
     if not given:  # numba-cuda takes 0 for no limit
         return None
-    if not isinstance(given, int) or not 16 <= given <= 255:
-        raise InputError(f"max_registers={given!r} is not between 16 and 255", next_step="give a number in that range")
+    if not isinstance(given, int) or not LEAST_REGISTERS <= given <= MAX_REGISTERS_PER_THREAD:
+        raise InputError(
+            f"max_registers={given!r} is not between {LEAST_REGISTERS} and {MAX_REGISTERS_PER_THREAD}",
+            next_step="give a number in that range",
+        )
     return given

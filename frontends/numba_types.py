@@ -42,7 +42,7 @@ def _argument(name: str, type_: Any) -> Argument:
 
 def _array_type(name: str, type_: Any) -> ArrayType:
     from numba.cuda import types
-    from numba.cuda.np.numpy_support import as_dtype
+    from numba.cuda.np.numpy_support import as_dtype  # pyright: ignore[reportMissingImports]
 
     if isinstance(type_.dtype, types.Record):
         raise SignatureError(

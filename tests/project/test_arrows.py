@@ -54,12 +54,11 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
 def type_checking_lines(tree: ast.AST) -> set[int]:
     """Lines under ``if TYPE_CHECKING:``, which import nothing."""
     return {
-        node.lineno
+        getattr(node, "lineno", 0)
         for branch in ast.walk(tree)
         if isinstance(branch, ast.If) and isinstance(branch.test, ast.Name) and branch.test.id == "TYPE_CHECKING"
         for statement in branch.body
         for node in ast.walk(statement)
-        if hasattr(node, "lineno")
     }
 
 
