@@ -6,6 +6,9 @@ rule per source of difference: where a value comes from, and where paths that th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
 from hybridcc.passes.analysis.cfg import EXIT, ControlFlowGraph, is_branch
 from hybridcc.passes.analysis.dominators import post_dominators
 from hybridcc.passes.analysis.liveness import Liveness, live
@@ -20,13 +23,22 @@ UNIFORM_SPACES = frozenset({".param", ".const"})
 """Memory that no thread writes during a launch, so that one address gives one value."""
 
 
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """What hangs on one branch: ``sphere`` are the blocks that run or not by it, before all its ways meet again;
+    ``joins`` the blocks where ways that began at different successors come together."""
+
+    sphere: frozenset[int]
+    joins: frozenset[int]
+
+
 def uniform_registers(cfg: ControlFlowGraph, *, varying: frozenset[str] = frozenset()) -> frozenset[str]:
     """The registers known to be block-uniform wherever they are live; ``varying`` are known not to be.
 
     A register that no instruction defines (a live-in of the code seen) is taken as uniform unless ``varying``.
     """
     liveness = live(cfg)
-    spheres = influence(cfg)
+    influences = influence(cfg)
     different = set(varying)
     changed = True
     while changed:
@@ -35,9 +47,9 @@ def uniform_registers(cfg: ControlFlowGraph, *, varying: frozenset[str] = frozen
             for instruction in cfg.instructions(block.index):
                 if not _same_results(cfg, instruction, different):
                     different.update(isa.defs(instruction))
-        for branch, (sphere, meeting) in spheres.items():
+        for branch, found in influences.items():
             if not _taken_together(cfg, branch, different):
-                different.update(_merged(cfg, liveness, sphere, meeting))
+                different.update(_merged(cfg, liveness, found))
         changed = len(different) != before
     return frozenset(cfg.scoped.types) - different
 
@@ -48,26 +60,36 @@ def divergent_branches(cfg: ControlFlowGraph, uniform: frozenset[str]) -> frozen
     return frozenset(b for b in influence(cfg) if not _taken_together(cfg, b, varying))
 
 
-def influence(cfg: ControlFlowGraph) -> dict[int, tuple[frozenset[int], int]]:
-    """For each block that ends in a choice: the blocks that run or not by it, and where its paths meet again.
-
-    They meet at EXIT where nothing before it is common to all.
-    """
+def influence(cfg: ControlFlowGraph) -> dict[int, Influence]:
+    """The influence of each block that ends in a choice."""
     tree = post_dominators(cfg)
-    found: dict[int, tuple[frozenset[int], int]] = {}
-    for block in cfg.blocks:
-        if len(block.successors) + block.leaves < 2:
-            continue
-        meeting = tree.parent.get(block.index, EXIT)
-        sphere: set[int] = set()
-        waiting = [s for s in block.successors if s != meeting]
-        while waiting:
-            inside = waiting.pop()
-            if inside not in sphere:
-                sphere.add(inside)
-                waiting.extend(s for s in cfg.blocks[inside].successors if s != meeting)
-        found[block.index] = (frozenset(sphere), meeting)
-    return found
+    return {
+        block.index: _influence(cfg, block.index, tree.parent.get(block.index, EXIT))
+        for block in cfg.blocks
+        if len(block.successors) + block.leaves >= 2
+    }
+
+
+def _influence(cfg: ControlFlowGraph, branch: int, meeting: int) -> Influence:
+    """Each successor's name is carried along the ways from it; where two names arrive, ways join."""
+    carried = {successor: successor for successor in cfg.blocks[branch].successors}
+    joins: set[int] = set()
+    waiting = sorted(s for s in carried if s != meeting)  # in source order, so that most names arrive but once
+    while waiting:
+        block = heappop(waiting)
+        for successor in cfg.blocks[block].successors:
+            name = carried[block]
+            if carried.get(successor) == name:
+                continue
+            if successor in carried:
+                if successor in joins:
+                    continue
+                joins.add(successor)
+                name = successor
+            carried[successor] = name
+            if successor != meeting:
+                heappush(waiting, successor)
+    return Influence(frozenset(carried) - {meeting}, frozenset(joins))
 
 
 def _same_results(cfg: ControlFlowGraph, instruction: Instruction, different: set[str]) -> bool:
@@ -93,9 +115,7 @@ def _taken_together(cfg: ControlFlowGraph, branch: int, different: set[str]) -> 
     return is_branch(last) and not any(use in different for use in isa.uses(last))
 
 
-def _merged(cfg: ControlFlowGraph, liveness: Liveness, sphere: frozenset[int], meeting: int) -> frozenset[str]:
-    """Registers that hold one value or another where the paths meet, by the way a thread took."""
-    if meeting == EXIT:
-        return frozenset()
-    defined = {d for b in sphere for i in cfg.instructions(b) for d in isa.defs(i)}
-    return liveness.live_in[meeting] & defined
+def _merged(cfg: ControlFlowGraph, liveness: Liveness, found: Influence) -> frozenset[str]:
+    """Registers that hold one value or another where ways join, by the way a thread took."""
+    defined = {d for b in found.sphere for i in cfg.instructions(b) for d in isa.defs(i)}
+    return frozenset(r for join in found.joins for r in liveness.live_in[join] if r in defined)

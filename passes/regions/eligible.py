@@ -44,8 +44,14 @@ def effects_of(instructions: Iterable[Instruction]) -> Effects:
     return Effects(dict(loads), dict(stores), dict(atomics), barriers, convergent)
 
 
+DEEPEST_SCOPE = 100
+"""Scopes in scopes beyond which a body is not walked (compilers nest two or three)."""
+
+
 def module_obstacle(module: Module, cfg: ControlFlowGraph) -> Ineligible | None:
     """Why no region of this function may be rewritten, if so."""
+    if max(cfg.scoped.depths, default=0) > DEEPEST_SCOPE:
+        return Ineligible("NESTING", f"its scopes are nested more than {DEEPEST_SCOPE} deep")
     for item in module.items:
         if isinstance(item, Directive) and item.name == ".target" and "debug" in item.arguments:
             return Ineligible("DEBUG", "the kernel was compiled for a debugger, whose tables name its registers")

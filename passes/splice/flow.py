@@ -170,7 +170,7 @@ def _ordered(
     depths = loop_depths(cfg, tuple(loop for loop in natural_loops(cfg) if loop.blocks <= blocks))
     parting = divergent_branches(cfg, uniform) & blocks
     spheres = influence(cfg)
-    divergent = frozenset(b for branch in parting for b in spheres[branch][0])
+    divergent = frozenset(b for branch in parting for b in spheres[branch].sphere)
     return tuple(
         (
             Ordered(i.full_opcode, i.guard is not None, depths[block], block in divergent),

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hybridcc.errors import PtxSyntaxError, SpliceRefused
+from hybridcc.passes.regions.eligible import DEEPEST_SCOPE
 from hybridcc.passes.regions.region import Region
 from hybridcc.passes.splice.guard import Condition, read_guard
 from hybridcc.ptx import isa, parse_statements
@@ -58,6 +59,7 @@ def read(text: str, region: Region) -> Rewrite:
     source = Source("rewrite", text)
     _ascii(source)
     statements = _hoisted(_parse(text))
+    _check_depth(source, statements)
     flat = flatten(statements)
     for statement in flat:
         _allowed(source, statement)
@@ -88,6 +90,14 @@ def _hoisted(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     rest = statements[lead:]
     declared = tuple(s for s in rest if isinstance(s, RegisterDeclaration))
     return (*statements[:lead], *declared, *(s for s in rest if not isinstance(s, RegisterDeclaration)))
+
+
+def _check_depth(source: Source, statements: tuple[Statement, ...]) -> None:
+    level = [s for s in statements if isinstance(s, Block)]
+    for _ in range(DEEPEST_SCOPE):
+        level = [s for block in level for s in block.statements if isinstance(s, Block)]
+    if level:
+        raise refusal(source, "NESTING", f"scopes are nested more than {DEEPEST_SCOPE} deep", level[0].span)
 
 
 def flatten(statements: tuple[Statement, ...]) -> list[Statement]:

@@ -257,6 +257,16 @@ def test_regions_that_must_not_be_rewritten_say_why(loop, code):
     assert all(not r.text and not r.eligible for r in regions)
 
 
+def test_a_cycle_with_two_entries_in_a_loop():
+    kernel = bare(f"{DECLARED} mov.u32 %r1, 0; L: @%p2 bra B; A: add.s32 %r1, %r1, 2; B: @%p1 bra A; {TAIL}")
+    assert [str(r.ineligible).partition(":")[0] for r in find(kernel)] == ["IRREDUCIBLE"]
+
+
+def test_scopes_nested_without_end():
+    kernel = bare(f"{DECLARED} mov.u32 %r1, 0; L: {'{' * 5000} mov.u32 %r2, 1; {'}' * 5000} {TAIL}")
+    assert [str(r.ineligible).partition(":")[0] for r in find(kernel)] == ["NESTING"]
+
+
 def test_a_kernel_compiled_for_a_debugger_is_left_alone():
     regions = find(compiled(kernels.colsum, "sm_90", debug=True, opt=False))
     assert regions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -241,6 +242,7 @@ REFUSED = {
     "OUT_NOT_WRITTEN": "mov.u32 %out0, %in0;",
     "NO_EXIT": WRITE + "L: bra L;",
     "EFFECT_COUNT": WRITE + "bar.sync 0;",
+    "NESTING": "{" * 5000 + "}" * 5000,
 }
 
 
@@ -418,3 +420,18 @@ def test_the_candidate_does_not_depend_on_the_names_of_the_rewrite(names):
     back = {new[mapping[name]]: plain.parts[0].new_names[name] for name in own}
     normal = re.sub(r"[%$]?[\w$]+", lambda m: back.get(m[0], m[0]), candidate.text)
     assert normal.split() == plain.text.split()
+
+
+def test_every_refusal_code_is_documented():
+    from hybridcc.passes.splice import splice as documented
+
+    folder = Path(documented.__code__.co_filename).parent
+    raised = {
+        code
+        for path in folder.glob("*.py")
+        for code in re.findall(r"(?:refuse|refusal|SpliceRefused)\(\s*(?:source,\s*)?\"([A-Z_]+)\"", path.read_text())
+    }
+    listed = set(re.findall(r"\b[A-Z][A-Z_]{3,}\b", (folder / "splice.py").read_text().split('"""')[1]))
+    assert len(raised) >= 25
+    assert raised <= listed
+    assert listed - raised <= {"JUMP_OUTSIDE", "UNDECLARED"}
