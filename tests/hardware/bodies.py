@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
-EXCHANGE = "xor.b32 %at, SHARED, 256; ld.shared.b32 d0.32, [%at]"
-"""Reads what a thread of the same warp stored (16 bytes a thread: 256 is sixteen threads away)."""
+EXCHANGE = "xor.b32 %at, %me, 16; mad.lo.u32 %at, %at, 16, %base; ld.shared.b32 d0.32, [%at]"
+"""Reads what a thread of the same warp stored."""
+
+
+_OTHER_ROW = "xor.b32 %at, %me, 3; mad.lo.u32 %at, %at, 16, %base;"
+"""The place of another thread of the warp, so that rows come in an order of their own."""
 
 
 def build(word: str, name: str) -> str:
@@ -100,8 +104,9 @@ def _ldmatrix(name: str) -> str:
     count = int(name.split(".x")[1][0])
     targets = ", ".join(f"d{i}.32" for i in range(count))
     return (
-        "st.shared.v4.b32 [SHARED], {s0.32, s1.32, s2.32, s3.32}; bar.sync 0; xor.b32 %at, SHARED, 48;"
-        f" OP {{{targets}}}, [%at]"
+        "st.shared.v4.b32 [SHARED], {s0.32, s1.32, s2.32, s3.32}; bar.sync 0; "
+        + _OTHER_ROW
+        + f" OP {{{targets}}}, [%at]"
     )
 
 
@@ -109,7 +114,7 @@ def _stmatrix(name: str) -> str:
     count = int(name.split(".x")[1][0])
     sources = ", ".join(f"s{i}.32" for i in range(count))
     fill = f"s{count}"
-    clear = f"st.shared.v4.b32 [SHARED], {{{fill}.32, {fill}, {fill}, {fill}}}; bar.sync 0; xor.b32 %at, SHARED, 48; "
+    clear = f"st.shared.v4.b32 [SHARED], {{{fill}.32, {fill}, {fill}, {fill}}}; bar.sync 0; " + _OTHER_ROW + " "
     return clear + f"OP [%at], {{{sources}}}; bar.sync 0; ld.shared.v4.b32 {{d0.32, d1.32, d2.32, d3.32}}, [SHARED]"
 
 

@@ -27,8 +27,8 @@ def batches(cases: tuple[Case, ...]) -> list[tuple[Case, ...]]:
 def kernel(case: Case) -> str:
     memory = re.search(r"SHARED|GLOBAL|%me|%long|own", case.body) is not None
     lines = [f".visible .entry {case.entry}(.param .u64 in, .param .u64 out, .param .u64 scratch)", "{"]
-    lines += ["  .reg .b32 %t, %me, %at, %wide;", "  .reg .b64 %in, %out, %row, %long, %other, %global;"]
-    lines += ["  .reg .pred %flag;", "  .reg .b32 %shared;"]
+    lines += ["  .reg .b32 %t, %me, %at;", "  .reg .b64 %in, %out, %row, %long, %other, %global;"]
+    lines += ["  .reg .pred %flag;", "  .reg .b32 %shared, %base;"]
     lines += [f"  .reg {register_type(kind)} s{j};" for j, kind in enumerate(case.sources)]
     lines += [f"  .reg {_result_type(w)} d{j};" for j, w in enumerate(case.results)]
     if memory:
@@ -37,7 +37,7 @@ def kernel(case: Case) -> str:
     lines += ["  cvta.to.global.u64 %in, %in;", "  cvta.to.global.u64 %out, %out;"]
     lines += ["  mul.wide.u32 %row, %me, 8;", "  add.s64 %in, %in, %row;"]
     if memory:
-        lines += ["  mov.u32 %t, room;", "  shl.b32 %shared, %me, 4;", "  add.u32 %shared, %t, %shared;"]
+        lines += ["  mov.u32 %base, room;", "  shl.b32 %shared, %me, 4;", "  add.u32 %shared, %base, %shared;"]
         lines += ["  ld.param.u64 %global, [scratch];", "  cvta.to.global.u64 %global, %global;"]
         lines += ["  mul.wide.u32 %row, %me, 16;", "  add.s64 %global, %global, %row;"]
     lines += [line for j, kind in enumerate(case.sources) for line in _load(j, kind)]
