@@ -150,8 +150,8 @@ def _load(folder: Path) -> tuple[Any, Any]:
         ) from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    model.eval()
-    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+    loaded: Any = model.eval()  # its own stubs describe to() wrongly
+    return loaded.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
 def _window(model: Any) -> int:

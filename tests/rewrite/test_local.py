@@ -10,7 +10,7 @@ import pytest
 
 from hybridcc.errors import ModelError
 from hybridcc.passes.rewrite import Sampling, open_rewriter
-from hybridcc.passes.rewrite.local import LocalRewriter
+from hybridcc.passes.rewrite.local import ChatTemplate, LocalRewriter
 from tests.rewrite.made import prompt
 
 pytest.importorskip("torch", reason="extra 'model' is not installed")
@@ -72,8 +72,9 @@ def test_the_chat_template_is_used_and_leaves_no_token_in_the_answer(folder: Pat
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(copy)
     tokenizer.chat_template = "{% for m in messages %}[user]{{ m.content }}[/user]{% endfor %}"
     tokenizer.save_pretrained(copy)
-    plain = len(prompt().text.encode())
-    for mode, extra in (("auto", len("[user][/user]")), ("on", len("[user][/user]")), ("off", 0)):
+    plain, wrapped = len(prompt().text.encode()), len("[user][/user]")
+    modes: tuple[tuple[ChatTemplate, int], ...] = (("auto", wrapped), ("on", wrapped), ("off", 0))
+    for mode, extra in modes:
         answers = LocalRewriter(copy, SHORT, mode).propose(prompt(), count=1, seed=0)
         assert answers[0].prompt_tokens == plain + extra
         assert "<|end|>" not in answers[0].text
