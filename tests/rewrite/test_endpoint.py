@@ -4,66 +4,19 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import defaultdict
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
 
 import pytest
 
+from hybridcc.building import Built, build
 from hybridcc.errors import ModelError
-from hybridcc.passes.rewrite import open_rewriter
+from hybridcc.passes.rewrite import open_rewriter, recording
 from hybridcc.passes.rewrite.endpoint import EndpointRewriter
+from hybridcc.passes.verdict import Tested
 from tests.rewrite.made import prompt
-
-
-@contextmanager
-def server(answers: dict[str, list[str]], status: int = 200) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Serves recorded answers by prompt text, picked by the request's seed; gives its URL and what it was sent."""
-    seen: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            seen.append({"path": self.path, "key": self.headers["Authorization"], **body})
-            if status != 200:
-                return self.reply(status, {"error": {"message": "refused by the test"}})
-            held = answers[body["messages"][0]["content"]]
-            text = held[body["seed"] % len(held)]
-            message = {"role": "assistant", "content": text}
-            self.reply(
-                200,
-                {
-                    "id": "x",
-                    "object": "chat.completion",
-                    "created": 0,
-                    "model": body["model"],
-                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                    "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
-                },
-            )
-
-        def reply(self, code: int, value: object) -> None:
-            data = json.dumps(value).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:
-            return None
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{http.server_port}/v1", seen
-        finally:
-            http.shutdown()
-            thread.join()
+from tests.rewrite.served import server
 
 
 @pytest.fixture(autouse=True)
@@ -123,3 +76,44 @@ def test_naming_an_endpoint_opens_no_socket(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(socket, "socket", refuse)
     assert "http://localhost:1/v1" in open_rewriter("openai:m@http://localhost:1/v1").label
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "colsum.py"
+
+
+def recorded_answers() -> dict[str, list[str]]:
+    held: dict[str, list[str]] = defaultdict(list)
+    path = recording.beside(EXAMPLE)
+    assert path is not None
+    texts: dict[str, str] = {}
+    for each in recording.read(path):
+        texts.setdefault(each.prompt_hash, each.prompt)
+        held[texts[each.prompt_hash]].append(each.answer)
+    return held
+
+
+def built_over(url: str, out: Path) -> Built:
+    (made,) = build(EXAMPLE, out, arch=["sm_80"], rewriter=f"openai:some/model@{url}", accept="tested", answers=1)
+    return made
+
+
+def test_a_build_runs_from_prompt_to_verdict_over_http(tmp_path: Path) -> None:
+    with server(recorded_answers()) as (url, seen):
+        made = built_over(url, tmp_path)
+    assert len(seen) == 1
+    (candidate,) = made.record.architectures[0].candidates
+    assert candidate.evidence is not None
+    assert isinstance(candidate.evidence.verdict, Tested)
+    assert candidate.evidence.verdict.exercised > 0
+
+
+def test_a_server_that_is_gone_leaves_a_finished_baseline_and_a_reason(tmp_path: Path) -> None:
+    with server({}) as (url, _):
+        pass
+    made = built_over(url, tmp_path)
+    assert isinstance(made.error, ModelError)
+    assert "cannot be reached" in str(made.error)
+    assert made.record.architectures[0].candidates == ()
+    assert (tmp_path / "colsum" / "baseline.sm_80.cubin").stat().st_size > 0
+    manifest = json.loads((tmp_path / "colsum" / "manifest.json").read_text())
+    assert "cannot be reached" in json.dumps(manifest)

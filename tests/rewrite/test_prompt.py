@@ -8,11 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hybridcc import sources
 from hybridcc.asking import prompts_of
 from hybridcc.errors import ModelError
+from hybridcc.passes.execute import execute
 from hybridcc.passes.regions import Ineligible, Region, find
 from hybridcc.passes.rewrite import prompt as prompts
 from hybridcc.passes.rewrite.sections import scrub
@@ -126,10 +128,9 @@ def test_mangled_names_are_not_repeated() -> None:
     assert scrub("x.shape[0]") == "x.shape[0]"
 
 
-@pytest.mark.parametrize("text", [BEFORE, AFTER])
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_pair_that_every_prompt_shows_assembles(text: str, arch: str) -> None:
-    kernel = f"""
+def around(text: str) -> str:
+    """A kernel in which the region of the prompt's example is all there is."""
+    return f"""
     .version 8.0
     .target sm_80
     .address_size 64
@@ -146,4 +147,22 @@ def test_the_pair_that_every_prompt_shows_assembles(text: str, arch: str) -> Non
         ret;
     }}
     """
-    assert assemble(kernel, arch).bytes
+
+
+@pytest.mark.parametrize("text", [BEFORE, AFTER])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_pair_that_every_prompt_shows_assembles(text: str, arch: str) -> None:
+    assert assemble(around(text), arch).bytes
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 5, 8, 31])
+def test_the_pair_that_every_prompt_shows_is_equal_bit_for_bit(size: int) -> None:
+    random = np.random.default_rng(size)
+    values = (random.standard_normal(size) * 10.0 ** random.integers(-30, 30, size)).astype(np.float32)
+    results = []
+    for text in (BEFORE, AFTER):
+        out = np.full(1, np.nan, np.float32)
+        execute(around(text), "k", 1, 1, [values, np.int64(size), out])
+        results.append(out.tobytes())
+    assert results[0] == results[1]
+    assert np.frombuffer(results[0], np.float32)[0] == pytest.approx(float(np.abs(values).sum()), rel=1e-4)
