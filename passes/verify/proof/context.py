@@ -1,0 +1,245 @@
+"""What is known on one path: conditions, and what follows from them.
+
+``holds`` and ``decide`` answer only what the solver showed to be unsatisfiable otherwise; everything else is
+"not known". Conditions unconnected with a question are left out of its query, which can only weaken it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hybridcc.passes.verify.proof.bitvector import COMMUTING
+from hybridcc.passes.verify.proof.memory import Separate
+from hybridcc.passes.verify.proof.rewrite import Rewriter
+from hybridcc.passes.verify.proof.solver import Model, Solver, symbols
+from hybridcc.passes.verify.proof.terms import (
+    FALSE,
+    TRUE,
+    Argument,
+    Atom,
+    Condition,
+    Memory,
+    Polynomial,
+    conjunction,
+    constant,
+    equal,
+    from_monomials,
+    mul,
+    negation,
+    of_atom,
+    sub,
+)
+
+_MODELS_KEPT: Final = 6
+_COMMUTATIVE_DEPTH: Final = 200
+
+
+class Context:
+    """A path condition. Immutable but for its caches; ``extended`` makes a stronger one."""
+
+    def __init__(
+        self,
+        solver: Solver,
+        conditions: tuple[Condition, ...] = (),
+        separate: Separate | None = None,
+    ) -> None:
+        self.solver = solver
+        self.conditions = conditions
+        self.separate = separate
+        self._known: dict[Condition, bool | None] = {}
+        self._equal: dict[tuple[Argument, Argument], bool] = {}
+        self._models: list[Model] = []
+        self._contradictory: bool | None = None
+        self._rewriter: Rewriter | None = None
+
+    def extended(self, new: Iterable[Condition]) -> Context:
+        added = tuple(dict.fromkeys(c for c in new if c is not TRUE and c not in self.conditions))
+        if not added:
+            return self
+        child = Context(self.solver, self.conditions + added, self.separate)
+        child._known = {c: known for c, known in self._known.items() if known is not None}
+        child._equal = {pair: True for pair, known in self._equal.items() if known}
+        return child
+
+    # --- questions ---
+
+    def contradictory(self) -> bool:
+        """Whether no state can satisfy the conditions: the path cannot happen."""
+        if self._contradictory is None:
+            self._contradictory = not self._models and self.solver.check(self.conditions)[0] == "unsat"
+        return self._contradictory
+
+    def holds(self, c: Condition) -> bool:
+        """Whether the condition follows."""
+        if c is FALSE:
+            return self.contradictory()
+        if c.kind == "and":
+            return all(self.holds(x) for x in c.arguments if isinstance(x, Condition))
+        return self.decide(c) is True or (c.kind == "eq" and self._factored(c))
+
+    def decide(self, c: Condition) -> bool | None:
+        """True or False where one follows, None where neither does."""
+        if c is TRUE or c is FALSE:
+            return c is TRUE
+        if c.kind == "not":
+            inner = c.arguments[0]
+            assert isinstance(inner, Condition)
+            known = self.decide(inner)
+            return None if known is None else not known
+        if c not in self._known:
+            self._known[c] = self._ask(c)
+        return self._known[c]
+
+    def _ask(self, c: Condition) -> bool | None:
+        relevant = self._relevant(c)
+        translated = self.solver.condition(c)
+        seen = {model.truth(translated) for model in self._models}
+        for claim, opposite in ((True, negation(c)), (False, c)):
+            if (not claim) in seen:
+                continue
+            answer, model = self.solver.check([*relevant, opposite])
+            if answer == "unsat":
+                return claim
+            if model is not None:
+                seen.add(model.truth(translated))
+                if len(relevant) == len(self.conditions) and len(self._models) < _MODELS_KEPT:
+                    self._models.append(model)
+        return None
+
+    def _relevant(self, c: Condition) -> list[Condition]:
+        reached = set(symbols(c))
+        waiting = list(self.conditions)
+        found: list[Condition] = []
+        grew = True
+        while grew:
+            grew, rest = False, []
+            for other in waiting:
+                about = symbols(other)
+                if not about or not reached.isdisjoint(about):
+                    found.append(other)
+                    reached |= about
+                    grew = True
+                else:
+                    rest.append(other)
+            waiting = rest
+        return found
+
+    def _factored(self, c: Condition) -> bool:
+        """``p == 0`` for a nonlinear p: peel ``u * L`` off while the solver shows ``L == 0``."""
+        p = c.arguments[0]
+        assert isinstance(p, Polynomial)
+        start = p
+        peeled = True
+        while peeled and p.monomials:
+            peeled = False
+            for u in _common_factors(p):
+                linear = _cofactor(p, u)
+                if len(linear.monomials) > 1 and self.holds(equal(linear, constant(0, p.width))):
+                    p, peeled = sub(p, mul(linear, of_atom(u))), True
+                    break
+        if p is start:
+            return False
+        rest = equal(p, constant(0, p.width))
+        return rest is TRUE or self.decide(rest) is True
+
+    # --- terms ---
+
+    @property
+    def rewriter(self) -> Rewriter:
+        """Replaces every condition inside a term that is decided here."""
+        if self._rewriter is None:
+            self._rewriter = Rewriter(decide=self.decide, separate=self.separate)
+        return self._rewriter
+
+    def simplified(self, p: Polynomial) -> Polynomial:
+        return self.rewriter.polynomial(p)
+
+    def same(self, x: Argument, y: Argument) -> bool:
+        """Whether two terms are equal wherever the conditions hold."""
+        if x is y:
+            return True
+        key = (x, y)
+        if key not in self._equal:
+            self._equal[key] = self._same(x, y)
+        return self._equal[key]
+
+    def _same(self, x: Argument, y: Argument) -> bool:
+        match x, y:
+            case Polynomial(), Polynomial():
+                return x.width == y.width and self._same_polynomial(x, y)
+            case Condition(), Condition():
+                return self._same_condition(x, y)
+            case Memory(), Memory():
+                return x.kind == y.kind and self._same_arguments(x.arguments, y.arguments)
+            case _:
+                return x == y
+
+    def _same_polynomial(self, x: Polynomial, y: Polynomial) -> bool:
+        x, y = self.simplified(x), self.simplified(y)
+        difference = sub(x, y)
+        for _ in range(_COMMUTATIVE_DEPTH):
+            if not difference.monomials:
+                return True
+            merged = self._merge_once(difference)
+            if merged is None:
+                break
+            difference = merged
+        return self.holds(equal(difference, constant(0, difference.width)))
+
+    def _merge_once(self, p: Polynomial) -> Polynomial | None:
+        """Replace one uninterpreted atom by another that congruence makes equal to it."""
+        opaque: list[Atom] = []
+        for monomial, _ in p.monomials:
+            opaque += [a for a in monomial if a.operation not in _INTERPRETED and a not in opaque]
+        for i, a in enumerate(opaque):
+            for b in opaque[:i]:
+                if a.operation == b.operation and a.width == b.width and self._congruent(a, b):
+                    return Rewriter(atoms={a: of_atom(b)}).polynomial(p)
+        return None
+
+    def _congruent(self, a: Atom, b: Atom) -> bool:
+        if self._same_arguments(a.arguments, b.arguments):
+            return True
+        if not a.operation.startswith(COMMUTING):
+            return False
+        first, second, *rest = b.arguments
+        return self._same_arguments(a.arguments, (second, first, *rest))
+
+    def _same_arguments(self, xs: tuple[Argument, ...], ys: tuple[Argument, ...]) -> bool:
+        return len(xs) == len(ys) and all(self.same(x, y) for x, y in zip(xs, ys, strict=True))
+
+    def _same_condition(self, x: Condition, y: Condition) -> bool:
+        x, y = self.rewriter.condition(x), self.rewriter.condition(y)
+        if x is y:
+            return True
+        if x.kind == y.kind == "not":
+            return self.same(x.arguments[0], y.arguments[0])
+        if x.kind == y.kind == "predicate" and self._same_arguments(x.arguments, y.arguments):
+            return True
+        return self.holds(negation(conjunction(x, negation(y)))) and self.holds(negation(conjunction(y, negation(x))))
+
+
+_INTERPRETED: Final = frozenset(
+    ("variable", "bit", "and", "shl", "lshr", "ashr", "udiv", "urem", "sdiv", "srem", "sext", "zext", "trunc")
+)
+
+
+def _common_factors(p: Polynomial) -> list[Atom]:
+    """Atoms of nonlinear monomials, those in most monomials first."""
+    counts: dict[Atom, int] = {}
+    for monomial, _ in p.monomials:
+        if len(monomial) > 1:
+            for a in dict.fromkeys(monomial):
+                counts[a] = counts.get(a, 0) + 1
+    return sorted(counts, key=lambda a: (-counts[a], a.index))
+
+
+def _cofactor(p: Polynomial, u: Atom) -> Polynomial:
+    """``L`` of ``p == u * L + rest``, from the monomials in which ``u`` stands once."""
+    parts = {
+        tuple(a for a in monomial if a is not u): coefficient
+        for monomial, coefficient in p.monomials
+        if monomial.count(u) == 1
+    }
+    return from_monomials(p.width, parts)

@@ -1,0 +1,71 @@
+"""Entry values to trace with: sizes around the multiples of unroll factors, few threads, now and then extremes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from hybridcc.passes.verify.proof.premises import Premises
+from hybridcc.passes.verify.proof.program import Program
+from hybridcc.ptx.nodes import Address, Instruction, Name
+
+_SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20, 23, 24, 32, 33)
+
+
+def entry_values(program: Program, rng: random.Random) -> dict[str, int]:
+    """One thread of one launch. It may break a premise: see ``satisfies``."""
+    values: dict[str, int] = {}
+    pointers = _pointers(program)
+    for index, (_, width) in enumerate(program.parameters):
+        wide = index in pointers or rng.random() < 0.08
+        value = rng.getrandbits(60) & ~255 if wide else rng.choice(_SIZES)
+        for bits in (8, 16, 32, 64):
+            values[f"parameter:{index}:0:{bits}"] = value & ((1 << bits) - 1)
+        for offset in range(0, min(width, 4096) // 8 if width > 64 else 0, 4):
+            values[f"parameter:{index}:{offset}:32"] = rng.getrandbits(32)
+            values[f"parameter:{index}:{offset}:64"] = rng.getrandbits(64)
+    for axis in "xyz":
+        ntid = rng.choice((1, 2, 3, 4, 8, 32)) if axis == "x" else rng.choice((1, 1, 2, 4))
+        nctaid = rng.choice((1, 2, 3))
+        values[f"special:ntid.{axis}"], values[f"special:nctaid.{axis}"] = ntid, nctaid
+        values[f"special:tid.{axis}"], values[f"special:ctaid.{axis}"] = rng.randrange(ntid), rng.randrange(nctaid)
+    values["special:laneid"] = values["special:tid.x"] % 32
+    for name in program.variables:
+        values[f"address:{name}"] = 4096 + 65536 * (sum(map(ord, name)) % 97)
+    return values
+
+
+def _pointers(program: Program) -> frozenset[int]:
+    """Parameters that reach an address without being scaled: as a base of an access or through cvta."""
+    loaded: dict[str, int] = {}
+    for instruction in program.instructions:
+        if instruction.opcode == "ld" and ".param" in instruction.modifiers:
+            target, source = instruction.operands[:2]
+            if isinstance(target, Name) and isinstance(source, Address) and isinstance(source.base, Name):
+                loaded[target.text] = program.parameter_index(source.base.text)
+    found: set[int] = set()
+    for instruction in program.instructions:
+        found.update(loaded[name] for name in _address_names(instruction) if name in loaded)
+    return frozenset(found)
+
+
+def _address_names(instruction: Instruction) -> list[str]:
+    if instruction.opcode == "cvta":
+        return [o.text for o in instruction.operands[1:] if isinstance(o, Name)]
+    if ".param" in instruction.modifiers:
+        return []
+    return [o.base.text for o in instruction.operands if isinstance(o, Address) and isinstance(o.base, Name)]
+
+
+def satisfies(values: Mapping[str, int], premises: Premises) -> bool:
+    """Whether entry values obey the premises."""
+    from hybridcc.passes.verify.proof.interpretation import Evaluation
+
+    evaluation = Evaluation(values, {})
+    for condition in premises.conditions:
+        try:
+            if not evaluation.condition(condition):
+                return False
+        except KeyError:
+            continue
+    return True

@@ -1,0 +1,220 @@
+"""From traces to a certificate: guess relations at aligned cut points, drop what fails until the rest holds.
+
+Nothing here is trusted. The result is a certificate that the checker proves again from the beginning; a search
+that errs ends as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hybridcc.passes.verify.proof.alignment import LEFT, START, Alignment, Pair, Run
+from hybridcc.passes.verify.proof.certificate import ENTRY, EXIT, Certificate, Edge
+from hybridcc.passes.verify.proof.checker import Rejected, arrival_rewriter, check_effects, order_is_free
+from hybridcc.passes.verify.proof.context import Context
+from hybridcc.passes.verify.proof.guess import Guesser, Register, Relations
+from hybridcc.passes.verify.proof.machine import Machine
+from hybridcc.passes.verify.proof.premises import Premises
+from hybridcc.passes.verify.proof.product import Arrival, Stray, successors
+from hybridcc.passes.verify.proof.program import Program
+from hybridcc.passes.verify.proof.rewrite import Rewriter
+from hybridcc.passes.verify.proof.solver import OutOfBudget, Solver
+from hybridcc.passes.verify.proof.state import State
+from hybridcc.passes.verify.proof.terms import Atom, Condition, Polynomial, as_atom
+
+ROUND_LIMIT: Final = 120
+"""Explorations of one node after another before the search gives up."""
+
+FURTHEST: Final = 40
+"""Visits that one edge may skip: no rewrite unrolls further, and terms nest deeper with each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What the search works on."""
+
+    base: Program
+    candidate: Program
+    premises: Premises
+    solver: Solver
+
+
+def find(sides: Sides, alignment: Alignment, runs: list[Run], opaque: Callable[[str, str], bool]) -> Certificate:
+    """A certificate for what the alignment suggests. Raises Rejected where the search fails, OutOfBudget.
+
+    ``opaque(side, register)`` says whether a register's values are no numbers to compute with.
+    """
+    return _Search(sides, alignment, runs, opaque).run()
+
+
+class _Search:
+    def __init__(self, sides: Sides, alignment: Alignment, runs: list[Run], opaque: Callable[[str, str], bool]) -> None:
+        self.sides, self.alignment, self.runs, self.opaque = sides, alignment, runs, opaque
+        base_stops = {pair[0] for pair in alignment.rows}
+        candidate_stops = {pair[1] for pair in alignment.rows}
+        commuting = order_is_free(sides.base, sides.candidate)
+        self.machines = (
+            Machine(sides.base, "base", base_stops, commuting=commuting),
+            Machine(sides.candidate, "candidate", candidate_stops, commuting=commuting),
+        )
+        self.found: dict[Pair, Relations] = {START: Relations(ENTRY, 0, 0)}
+        self.found[START].edges = self._edges(START)
+        self.waiting: list[Pair] = [START]
+        self.sites: dict[tuple[int, str], int] = {}
+
+    def run(self) -> Certificate:
+        rounds = 0
+        while self.waiting:
+            rounds += 1
+            if rounds > ROUND_LIMIT:
+                raise OutOfBudget(f"{ROUND_LIMIT} rounds of weakening")
+            self._explore(self.waiting.pop(0))
+        nodes = tuple(relations.node() for relations in self.found.values())
+        names = {node.name for node in nodes}
+        for relations in self.found.values():  # an alignment may name pairs that no feasible path reaches
+            relations.edges = tuple(e for e in relations.edges if e.target in names)
+        nodes = tuple(relations.node() for relations in self.found.values())
+        return Certificate(self.sides.base.digest, self.sides.candidate.digest, nodes)
+
+    def _edges(self, pair: Pair) -> tuple[Edge, ...]:
+        steps = sorted(self.alignment.edges.get(pair, ()), key=lambda step: (step[1], step[2], step[0]))
+        return tuple(Edge(_name(target), m, k) for target, m, k in steps if target != LEFT and max(m, k) <= FURTHEST)
+
+    def _explore(self, pair: Pair) -> None:
+        relations = self.found[pair]
+        node = relations.node()
+        premises = self.sides.premises
+        context = Context(self.sides.solver, (*premises.conditions, *node.conditions), premises.separate)
+        start = (
+            State("base", dict(node.base), node.memory, node.base_at),
+            State("candidate", dict(node.candidate), node.memory, node.candidate_at),
+            context,
+        )
+        for found in successors(node, _places, start, self.machines[0].advance, self.machines[1].advance):
+            if isinstance(found, Stray):
+                raise Rejected(
+                    node.name,
+                    f"no alignment: the baseline at {self.machines[0].place(found.base.at)} "
+                    f"after {found.visits[0]} cut points, "
+                    f"the candidate at {self.machines[1].place(found.candidate.at)} after {found.visits[1]}",
+                )
+            where = f"{node.name} -> {found.edge.target if found.edge else EXIT}"
+            check_effects(found, self.machines[0], self.sites, where)
+            if found.edge is not None:
+                self._arrive(_places(found.edge.target), found, where)
+
+    def _arrive(self, pair: Pair, found: Arrival, where: str) -> None:
+        relations = self.found.get(pair)
+        if relations is None:
+            relations = self.found[pair] = self._guess(pair, found)
+            self.waiting.append(pair)
+        before = (relations.weakened, len(relations.conditions))
+        while self._weaken_terms(relations, found, where):
+            pass
+        rewriter = self._rewriter(relations, found, where)
+        relations.conditions = [c for c in relations.conditions if found.context.holds(rewriter.condition(c))]
+        if (relations.weakened, len(relations.conditions)) != before and pair not in self.waiting:
+            self.waiting.append(pair)
+
+    def _rewriter(self, relations: Relations, found: Arrival, where: str) -> Rewriter:
+        values = {
+            s.name: (found.base if s.side == "base" else found.candidate).registers.get(s.register)
+            for s in relations.symbols.values()
+        }
+        return arrival_rewriter(relations.node(), values, found.base.memory, found.context, where)
+
+    def _weaken_terms(self, relations: Relations, found: Arrival, where: str) -> bool:
+        """Weaken every register that does not arrive as its term says; True if any did."""
+        rewriter = self._rewriter(relations, found, where)
+        failed: list[Register] = []
+        for register, term in list(relations.terms.items()):
+            got = _arrived(found, register)
+            if got is None:
+                del relations.terms[register]
+                relations.weakened += 1
+            elif not found.context.same(got, rewriter.argument(term)):
+                failed.append(register)
+        if any(s.side == r[0] and s.register == r[1] for s in relations.symbols.values() for r in failed):
+            raise Rejected(where, "a register does not arrive as its own symbol")
+        # What a single symbol stood for splits first: other terms may hold with one of its parts.
+        failed.sort(key=lambda r: not _is_symbol(relations.terms[r]))
+        splits: dict[Atom, list[Polynomial]] = {}
+        while failed:
+            first = failed[0]
+            group = [r for r in failed if self._alike(relations, found, first, r)]
+            failed = [r for r in failed if r not in group]
+            if not self._with_a_part(relations, found, group, splits, where):
+                old = relations.terms[first]
+                relations.weaken(group)
+                new = relations.terms[first]
+                if isinstance(old, Polynomial) and isinstance(new, Polynomial) and _is_symbol(old):
+                    splits.setdefault(old.monomials[0][0][0], []).append(new)
+            rewriter = None
+        return rewriter is None
+
+    def _alike(self, relations: Relations, found: Arrival, first: Register, other: Register) -> bool:
+        """Whether two registers had one term and still have one value."""
+        same_term = relations.terms[first] is relations.terms[other]
+        return same_term and found.context.same(_arrived(found, first), _arrived(found, other))
+
+    def _with_a_part(
+        self,
+        relations: Relations,
+        found: Arrival,
+        group: list[Register],
+        splits: dict[Atom, list[Polynomial]],
+        where: str,
+    ) -> bool:
+        """Keep a term with one of its symbols replaced by a part that was split off, if it then holds."""
+        term = relations.terms[group[0]]
+        for old, parts in splits.items():
+            for part in parts:
+                changed = Rewriter(atoms={old: part}).argument(term)
+                if changed is term or not isinstance(changed, (Polynomial, Condition)):
+                    continue
+                rewriter = self._rewriter(relations, found, where)
+                if found.context.same(_arrived(found, group[0]), rewriter.argument(changed)):
+                    relations.terms.update(dict.fromkeys(group, changed))
+                    relations.weakened += 1
+                    return True
+        return False
+
+    def _guess(self, pair: Pair, found: Arrival) -> Relations:
+        arrived: dict[Register, Polynomial | Condition] = {}
+        opaque: list[Register] = []
+        rows = self.alignment.rows.get(pair, [])
+        for machine, at, state in zip(self.machines, pair, (found.base, found.candidate), strict=True):
+            for name in sorted(machine.program.live_before(at)):
+                value = state.registers.get(name)
+                if value is None or any(name not in (r.base if machine.side == "base" else r.candidate) for r in rows):
+                    continue
+                arrived[machine.side, name] = value
+                if self.opaque(machine.side, name):
+                    opaque.append((machine.side, name))
+        guesser = Guesser(rows, [dict(run.entry) for run in self.runs], opaque)
+        relations = guesser.relations(_name(pair), pair, arrived, found.context.conditions)
+        relations.edges = self._edges(pair)
+        return relations
+
+
+def _arrived(found: Arrival, register: Register) -> Polynomial | Condition | None:
+    side, name = register
+    return (found.base if side == "base" else found.candidate).registers.get(name)
+
+
+def _is_symbol(term: Polynomial | Condition) -> bool:
+    single = as_atom(term) if isinstance(term, Polynomial) else None
+    return single is not None and single.operation == "variable"
+
+
+def _name(pair: Pair) -> str:
+    return ENTRY if pair == START else f"{pair[0]}:{pair[1]}"
+
+
+def _places(name: str) -> Pair:
+    if name == ENTRY:
+        return START
+    first, second = name.split(":")
+    return int(first), int(second)
