@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from test_terms import environments, expressions
 
-from hybridcc.passes.verify import bitvector as bv
-from hybridcc.passes.verify import terms as t
-from hybridcc.passes.verify.backends import backend
-from hybridcc.passes.verify.context import Context
-from hybridcc.passes.verify.memory import initial, load
-from hybridcc.passes.verify.solver import OutOfBudget, Solver
+from hybridcc.passes.verify.proof import bitvector as bv
+from hybridcc.passes.verify.proof import terms as t
+from hybridcc.passes.verify.proof.backends import backend
+from hybridcc.passes.verify.proof.context import Context
+from hybridcc.passes.verify.proof.memory import initial, load
+from hybridcc.passes.verify.proof.solver import OutOfBudget, Solver
 
 BACKENDS = ("bitwuzla", "z3")
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hybridcc.passes.verify import bitvector as bv
-from hybridcc.passes.verify import terms as t
-from hybridcc.passes.verify.interpretation import Chain, Evaluation
-from hybridcc.passes.verify.memory import initial, load, store
-from hybridcc.passes.verify.rewrite import Rewriter
+from hybridcc.passes.verify.proof import bitvector as bv
+from hybridcc.passes.verify.proof import terms as t
+from hybridcc.passes.verify.proof.interpretation import Chain, Evaluation
+from hybridcc.passes.verify.proof.memory import initial, load, store
+from hybridcc.passes.verify.proof.rewrite import Rewriter
 
 Make = Callable[[t.Polynomial, t.Polynomial], t.Polynomial]
 Mean = Callable[[int, int, int], int]
@@ -155,7 +155,8 @@ def test_nested_terms_keep_their_meaning(width: int) -> None:
         for env in envs:
             assert value(term, **env) == mean(env)
         # Substituting constants for the variables, one at a time, comes to the same number.
-        replaced = Rewriter(atoms={t.as_atom(t.variable(v, width)): t.constant(c, width) for v, c in envs[0].items()})
+        atoms = {t.variable(v, width).monomials[0][0][0]: t.constant(c, width) for v, c in envs[0].items()}
+        replaced = Rewriter(atoms=atoms)
         assert t.as_constant(replaced.polynomial(term)) == mean(envs[0])
 
     check()

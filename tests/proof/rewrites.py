@@ -1,0 +1,354 @@
+"""Kernels as numba-cuda 0.30.4 compiles them for sm_90 (kernels/*.ptx) and right rewrites of their hot regions.
+
+``candidate(kernel, unroll)`` replaces the text between two labels or branches. Entry names were shortened; nothing
+else was edited. ``FACTS`` are those that Numba's array types promise: extents in [0, 2^62).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hybridcc.passes.facts import Fact, Origin, Parameter, Relation
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+def base(kernel: str) -> str:
+    return (KERNELS / f"{kernel}.ptx").read_text()
+
+
+def _extents(*indices: int) -> tuple[Fact, ...]:
+    found: list[Fact] = []
+    for index in indices:
+        extent = Parameter(index, f"extent {index}")
+        found.append(Fact(extent, Relation.GE, 0, Origin.FRONTEND))
+        found.append(Fact(extent, Relation.LT, 1 << 62, Origin.FRONTEND))
+    return tuple(found)
+
+
+FACTS: dict[str, tuple[Fact, ...]] = {
+    "colsum": _extents(5, 6, 14),
+    "conv1d": _extents(5, 12, 19),
+    "matmul_naive": _extents(5, 6, 14, 15, 23, 24),
+    "nbody": _extents(5, 6, 14, 15),
+    "dot_rows": _extents(5, 6, 14, 15, 23),
+    "gridstride": _extents(5, 12),
+    "mandelbrot": _extents(5, 6),
+    "stencil": _extents(5, 6, 14, 15),
+    "saxpy": _extents(6, 13),
+    "prefix": _extents(5, 6, 14),
+    "reduce_shared": _extents(5, 12),
+}
+
+
+def _counted(pointers: list[tuple[str, str]], body: list[str], count: str, label: str) -> str:
+    """``count`` > 0 trips of ``body``; each pointer goes on by its step, a register or a number."""
+    lines = [f"{label}:", *body]
+    lines += [f"add.s64 {p}, {p}, {step};" for p, step in pointers]
+    lines += [f"add.s64 {count}, {count}, -1;", f"setp.ne.s64 %q0, {count}, 0;", f"@%q0 bra {label};"]
+    return "\n".join(lines) + "\n"
+
+
+def _unrolled(pointers: list[tuple[str, str]], body: list[str], count: str, label: str, unroll: int) -> str:
+    """``count`` / unroll trips; the bodies follow one another, each with its pointers moved on."""
+    lines = [f"{label}:"]
+    for _ in range(unroll):
+        lines += body
+        lines += [f"add.s64 {p}, {p}, {step};" for p, step in pointers]
+    lines += [f"add.s64 {count}, {count}, -{unroll};", f"setp.ne.s64 %q1, {count}, 0;", f"@%q1 bra {label};"]
+    return "\n".join(lines) + "\n"
+
+
+def loop(
+    setup: list[str], trips: str, pointers: list[tuple[str, str]], body: list[str], leave: str, unroll: int
+) -> str:
+    """A counted loop: zero trips leave at once; unrolled, with the remainder in a loop of its own."""
+    text = "\n".join([f"setp.lt.s64 %q2, {trips}, 1;", f"@%q2 bra {leave};", *setup, ""])
+    if unroll == 1:
+        return text + f"mov.u64 %n0, {trips};\n" + _counted(pointers, body, "%n0", "$ONE")
+    text += f"and.b64 %n0, {trips}, {unroll - 1};\nsub.s64 %n1, {trips}, %n0;\n"
+    text += "setp.eq.s64 %q3, %n1, 0;\n@%q3 bra $REST;\n"
+    text += _unrolled(pointers, body, "%n1", "$MANY", unroll)
+    text += f"$REST:\nsetp.eq.s64 %q3, %n0, 0;\n@%q3 bra {leave};\n"
+    return text + _counted(pointers, body, "%n0", "$ONE")
+
+
+DECLARATIONS = (
+    ".reg .pred %q<9>;\n.reg .b64 %n<4>;\n.reg .b64 %a<40>;\n.reg .f32 %g<40>;\n.reg .f64 %h<20>;\n.reg .b32 %i<8>;\n"
+)
+
+
+def spliced(text: str, after: str, before: str, new: str) -> str:
+    """Replace what stands between the two anchors."""
+    start = text.index(after) + len(after)
+    end = text.index(before, start)
+    text = f"{text[:start]}\n{new}\n{text[end:]}"
+    return text.replace("\t.reg .pred", DECLARATIONS + "\t.reg .pred", 1)
+
+
+def _colsum(unroll: int) -> str:
+    setup = [
+        "mov.f32 %f24, 0f00000000;",
+        "shl.b64 %a0, %rd2, 2;",
+        "add.s64 %a0, %a0, %rd1;",
+        "shl.b64 %a1, %rd31, 2;",
+    ]
+    body = ["ld.global.f32 %g0, [%a0];", "add.f32 %f24, %f24, %g0;"]
+    new = "mov.f32 %f24, 0f00000000;\n" + loop(setup, "%rd30", [("%a0", "%a1")], body, "$L__BB0_8", unroll)
+    return spliced(base("colsum"), "@%p1 bra 	$L__BB0_9;", "$L__BB0_8:", new)
+
+
+def _conv1d(unroll: int) -> str:
+    setup = ["shl.b64 %a0, %rd3, 2;", "add.s64 %a0, %a0, %rd2;", "mov.u64 %a1, %rd1;"]
+    body = ["ld.global.f32 %g0, [%a1];", "ld.global.f32 %g1, [%a0];", "fma.rn.f32 %f29, %g1, %g0, %f29;"]
+    new = "mov.f32 %f29, 0f00000000;\n"
+    new += loop(setup, "%rd31", [("%a0", "4"), ("%a1", "4")], body, "$L__BB0_8", unroll)
+    return spliced(base("conv1d"), "@%p1 bra 	$L__BB0_9;", "$L__BB0_8:", new)
+
+
+def _matmul(unroll: int) -> str:
+    setup = [
+        "cvta.to.global.u64 %a4, %rd34;",
+        "mul.lo.s64 %a0, %rd2, %rd33;",
+        "shl.b64 %a0, %a0, 2;",
+        "add.s64 %a0, %a0, %rd1;",
+        "shl.b64 %a1, %rd3, 2;",
+        "add.s64 %a1, %a1, %a4;",
+        "shl.b64 %a2, %rd36, 2;",
+    ]
+    body = ["ld.global.f32 %g0, [%a1];", "ld.global.f32 %g1, [%a0];", "fma.rn.f32 %f29, %g1, %g0, %f29;"]
+    new = "mov.f32 %f29, 0f00000000;\n"
+    new += loop(setup, "%rd33", [("%a0", "4"), ("%a1", "%a2")], body, "$L__BB0_8", unroll)
+    return spliced(base("matmul_naive"), "@%p3 bra 	$L__BB0_9;", "$L__BB0_8:", new)
+
+
+def _dot_rows(unroll: int) -> str:
+    setup = [
+        "mul.lo.s64 %a0, %rd3, %rd32;",
+        "shl.b64 %a0, %a0, 2;",
+        "add.s64 %a0, %a0, %rd2;",
+        "mul.lo.s64 %a1, %rd3, %rd34;",
+        "shl.b64 %a1, %a1, 2;",
+        "add.s64 %a1, %a1, %rd1;",
+    ]
+    body = ["ld.global.f32 %g0, [%a1];", "ld.global.f32 %g1, [%a0];", "fma.rn.f32 %f29, %g1, %g0, %f29;"]
+    new = "mov.f32 %f29, 0f00000000;\n"
+    new += loop(setup, "%rd32", [("%a0", "4"), ("%a1", "4")], body, "$L__BB0_8", unroll)
+    return spliced(base("dot_rows"), "@%p1 bra 	$L__BB0_9;", "$L__BB0_8:", new)
+
+
+def _nbody(unroll: int) -> str:
+    setup = ["mov.u64 %a0, %rd1;", "shl.b64 %a1, %rd28, 2;"]
+    body = [
+        "ld.global.f32 %g0, [%a0];",
+        "ld.global.f32 %g1, [%a0+4];",
+        "ld.global.f32 %g2, [%a0+8];",
+        "sub.f32 %g3, %g0, %f1;",
+        "sub.f32 %g4, %g1, %f2;",
+        "sub.f32 %g5, %g2, %f3;",
+        "mul.f32 %g6, %g4, %g4;",
+        "fma.rn.f32 %g7, %g3, %g3, %g6;",
+        "fma.rn.f32 %g8, %g5, %g5, %g7;",
+        "add.f32 %g9, %g8, %f25;",
+        "sqrt.rn.f32 %g10, %g9;",
+        "rcp.rn.f32 %g11, %g10;",
+        "mul.f32 %g12, %g11, %g11;",
+        "mul.f32 %g13, %g11, %g12;",
+        "fma.rn.f32 %f129, %g3, %g13, %f129;",
+        "fma.rn.f32 %f128, %g4, %g13, %f128;",
+        "fma.rn.f32 %f127, %g5, %g13, %f127;",
+    ]
+    new = loop(setup, "%rd27", [("%a0", "%a1")], body, "$L__BB0_8", unroll)
+    return spliced(base("nbody"), "mov.f32 	%f129, %f127;", "$L__BB0_8:", new)
+
+
+def _prefix(unroll: int) -> str:
+    """Each trip loads again what the one before stored."""
+    setup = [
+        "mul.lo.s64 %a0, %rd2, %rd32;",
+        "shl.b64 %a0, %a0, 2;",
+        "add.s64 %a0, %a0, %rd1;",
+        "add.s64 %a1, %rd32, -1;",
+    ]
+    body = [
+        "ld.global.f32 %g0, [%a0];",
+        "ld.global.f32 %g1, [%a0+4];",
+        "add.f32 %g2, %g1, %g0;",
+        "st.global.f32 [%a0+4], %g2;",
+    ]
+    new = "add.s64 %a1, %rd32, -1;\n" + loop(setup, "%a1", [("%a0", "4")], body, "$L__BB0_8", unroll)
+    return spliced(base("prefix"), "@%p1 bra 	$L__BB0_8;", "$L__BB0_8:", new)
+
+
+def _prefix_forwarded(unroll: int) -> str:
+    """The running sum stays in a register: right, since each trip loads exactly what the one before stored."""
+    setup = [
+        "mul.lo.s64 %a0, %rd2, %rd32;",
+        "shl.b64 %a0, %a0, 2;",
+        "add.s64 %a0, %a0, %rd1;",
+        "ld.global.f32 %g0, [%a0];",
+    ]
+    body = ["ld.global.f32 %g1, [%a0+4];", "add.f32 %g0, %g1, %g0;", "st.global.f32 [%a0+4], %g0;"]
+    new = "add.s64 %a1, %rd32, -1;\n" + loop(setup, "%a1", [("%a0", "4")], body, "$L__BB0_8", unroll)
+    return spliced(base("prefix"), "@%p1 bra 	$L__BB0_8;", "$L__BB0_8:", new)
+
+
+def _mandelbrot(unroll: int) -> str:
+    """A 32-bit counter where the original counts in 64 bits; unrolled, with each exit kept."""
+
+    def trip(k: int) -> str:
+        return """mul.f64 %h0, %fd21, %fd21;
+mul.f64 %h1, %fd22, %fd22;
+sub.f64 %h2, %h1, %h0;
+add.f64 %h3, %fd1, %h2;
+add.f64 %h4, %fd22, %fd22;
+fma.rn.f64 %fd21, %fd21, %h4, %fd2;
+add.s32 %r11, %r11, 1;
+setp.ge.s32 %q0, %r11, %r3;
+@%q0 bra $L__BB0_6;
+mul.f64 %h5, %fd21, %fd21;
+fma.rn.f64 %h6, %h3, %h3, %h5;
+setp.lt.f64 %q1, %h6, 0d4010000000000000;
+mov.f64 %fd22, %h3;
+"""
+
+    head = "mov.f64 %fd21, 0d0000000000000000;\nmov.f64 %fd22, %fd21;\n$ONE:\n"
+    text = head
+    for k in range(unroll):
+        text += trip(k) + ("@%q1 bra $ONE;\n" if k == unroll - 1 else "@!%q1 bra $L__BB0_6;\n")
+    return spliced(base("mandelbrot"), "@%p4 bra 	$L__BB0_6;", "$L__BB0_6:", text)
+
+
+def _stencil(unroll: int) -> str:
+    """One address and byte offsets in place of three."""
+    new = """cvta.to.global.u64 %a0, %rd3;
+shl.b64 %a1, %rd5, 2;
+mul.lo.s64 %a2, %rd1, %rd5;
+add.s64 %a2, %a2, %rd2;
+shl.b64 %a2, %a2, 2;
+add.s64 %a2, %a0, %a2;
+sub.s64 %a3, %a2, %a1;
+add.s64 %a4, %a2, %a1;
+ld.global.f32 %g0, [%a3];
+ld.global.f32 %g1, [%a4];
+add.f32 %g2, %g0, %g1;
+ld.global.f32 %g3, [%a2+-4];
+add.f32 %g4, %g2, %g3;
+ld.global.f32 %g5, [%a2+4];
+add.f32 %g6, %g4, %g5;
+mul.f32 %g7, %g6, 0f3E800000;
+cvta.to.global.u64 %a5, %rd6;
+mad.lo.s64 %a6, %rd1, %rd7, %rd2;
+shl.b64 %a6, %a6, 2;
+add.s64 %a6, %a6, %a5;
+st.global.f32 [%a6], %g7;
+"""
+    return spliced(base("stencil"), "@%p6 bra 	$L__BB0_3;", "$L__BB0_3:", new)
+
+
+def _saxpy(unroll: int) -> str:
+    """No wraparound: a thread index is never negative."""
+    new = """cvta.to.global.u64 %a0, %rd2;
+cvta.to.global.u64 %a1, %rd4;
+shl.b64 %a2, %rd1, 2;
+add.s64 %a0, %a0, %a2;
+add.s64 %a1, %a1, %a2;
+ld.global.f32 %g0, [%a0];
+ld.global.f32 %g1, [%a1];
+fma.rn.f32 %g2, %g0, %f1, %g1;
+st.global.f32 [%a1], %g2;
+"""
+    return spliced(base("saxpy"), "@%p1 bra 	$L__BB0_2;", "$L__BB0_2:", new)
+
+
+def _dot_rows_vector(unroll: int) -> str:
+    """Four elements at a time by 128-bit loads, where both rows are aligned; else one at a time."""
+    setup = """mul.lo.s64 %a0, %rd3, %rd32;
+shl.b64 %a0, %a0, 2;
+add.s64 %a0, %a0, %rd2;
+mul.lo.s64 %a1, %rd3, %rd34;
+shl.b64 %a1, %a1, 2;
+add.s64 %a1, %a1, %rd1;
+and.b64 %n0, %rd32, 3;
+sub.s64 %n1, %rd32, %n0;
+or.b64 %a2, %a0, %a1;
+and.b64 %a2, %a2, 15;
+setp.ne.s64 %q4, %a2, 0;
+setp.eq.s64 %q3, %n1, 0;
+mov.u64 %n2, %rd32;
+@%q4 bra $ONE;
+@%q3 bra $REST;
+$MANY:
+ld.global.v4.f32 {%g0, %g1, %g2, %g3}, [%a0];
+ld.global.v4.f32 {%g4, %g5, %g6, %g7}, [%a1];
+fma.rn.f32 %f29, %g0, %g4, %f29;
+fma.rn.f32 %f29, %g1, %g5, %f29;
+fma.rn.f32 %f29, %g2, %g6, %f29;
+fma.rn.f32 %f29, %g3, %g7, %f29;
+add.s64 %a0, %a0, 16;
+add.s64 %a1, %a1, 16;
+add.s64 %n1, %n1, -4;
+setp.ne.s64 %q1, %n1, 0;
+@%q1 bra $MANY;
+$REST:
+setp.eq.s64 %q3, %n0, 0;
+@%q3 bra $L__BB0_8;
+mov.u64 %n2, %n0;
+"""
+    body = ["ld.global.f32 %g0, [%a1];", "ld.global.f32 %g1, [%a0];", "fma.rn.f32 %f29, %g1, %g0, %f29;"]
+    new = "mov.f32 %f29, 0f00000000;\nsetp.lt.s64 %q2, %rd32, 1;\n@%q2 bra $L__BB0_8;\n" + setup
+    new += _counted([("%a0", "4"), ("%a1", "4")], body, "%n2", "$ONE")
+    return spliced(base("dot_rows"), "@%p1 bra 	$L__BB0_9;", "$L__BB0_8:", new)
+
+
+def _dot_rows_pipelined(unroll: int) -> str:
+    """The next pair of elements is loaded before this one is used; the last trip is peeled."""
+    new = """mov.f32 %f29, 0f00000000;
+setp.lt.s64 %q2, %rd32, 1;
+@%q2 bra $L__BB0_8;
+mul.lo.s64 %a0, %rd3, %rd32;
+shl.b64 %a0, %a0, 2;
+add.s64 %a0, %a0, %rd2;
+mul.lo.s64 %a1, %rd3, %rd34;
+shl.b64 %a1, %a1, 2;
+add.s64 %a1, %a1, %rd1;
+add.s64 %n0, %rd32, -1;
+ld.global.f32 %g0, [%a0];
+ld.global.f32 %g1, [%a1];
+setp.eq.s64 %q3, %n0, 0;
+@%q3 bra $LAST;
+$ONE:
+add.s64 %a0, %a0, 4;
+add.s64 %a1, %a1, 4;
+ld.global.f32 %g2, [%a0];
+ld.global.f32 %g3, [%a1];
+fma.rn.f32 %f29, %g0, %g1, %f29;
+mov.f32 %g0, %g2;
+mov.f32 %g1, %g3;
+add.s64 %n0, %n0, -1;
+setp.ne.s64 %q0, %n0, 0;
+@%q0 bra $ONE;
+$LAST:
+fma.rn.f32 %f29, %g0, %g1, %f29;
+"""
+    return spliced(base("dot_rows"), "@%p1 bra 	$L__BB0_9;", "$L__BB0_8:", new)
+
+
+REWRITES = {
+    "dot_rows_vector": _dot_rows_vector,
+    "dot_rows_pipelined": _dot_rows_pipelined,
+    "prefix_forwarded": _prefix_forwarded,
+    "colsum": _colsum,
+    "conv1d": _conv1d,
+    "matmul_naive": _matmul,
+    "dot_rows": _dot_rows,
+    "nbody": _nbody,
+    "prefix": _prefix,
+    "mandelbrot": _mandelbrot,
+    "stencil": _stencil,
+    "saxpy": _saxpy,
+}
+
+
+def candidate(kernel: str, unroll: int = 1) -> str:
+    return REWRITES[kernel](unroll)
