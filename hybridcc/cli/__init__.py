@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hybridcc import __version__
-from hybridcc.cli import build, doctor, prompts, ptx, regions
+from hybridcc.cli import build, doctor, prompts, ptx, regions, verify
 from hybridcc.cli.guard import guarded
 
 app = typer.Typer(
@@ -44,6 +44,7 @@ app.command("build")(guarded(build.build))
 app.command("regions")(guarded(regions.regions))
 app.command("prompts")(guarded(prompts.prompts))
 app.add_typer(prompts.answers, name="answers")
+app.command("verify")(guarded(verify.verify))
 app.command("fmt")(guarded(ptx.fmt))
 app.command("doctor")(guarded(doctor.doctor))
 
