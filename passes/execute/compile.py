@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hybridcc.passes.analysis import cfg as graphs
 from hybridcc.passes.execute import access, atomics, calls, warp
+from hybridcc.passes.execute.layout import call_parameters
+from hybridcc.passes.execute.memory import Fault
 from hybridcc.passes.execute.numpy_algebra import ALGEBRA
 from hybridcc.passes.execute.operands import Operands, unsupported
 from hybridcc.passes.execute.program import Program, Segment, Step
@@ -41,20 +44,28 @@ _HANDLERS = {
 
 
 class Compiler:
-    """One function. ``layout`` places its variables (passes/execute/layout.py)."""
+    """One function. Nothing here depends on a launch: where variables lie is asked when an instruction runs."""
 
-    def __init__(self, function: Function, module: Module, layout: Any) -> None:
+    def __init__(self, function: Function, module: Module) -> None:
         self.function = function
         self.module = module
-        self.layout = layout
         self.cfg = graphs.build(function, module)
         self.scoped = self.cfg.scoped
         self.widths = _register_widths(self.scoped)
-        self.params = layout.local_parameters(function, self.scoped)
+        self.params = call_parameters(function, self.scoped)
         self.operands = Operands(self.widths, self.symbol, self.where)
 
-    def symbol(self, name: str) -> int | None:
-        return self.layout.address(self.scoped.spelling(name), name, self.function.name)
+    def symbol(self, name: str) -> Callable[[Any], int]:
+        """The address of a variable, asked of a launch. Faults where the name means nothing there."""
+        spelling, function = self.scoped.spelling(name), self.function.name
+
+        def address(launch: Any) -> int:
+            found = launch.layout.address(spelling, name, function)
+            if found is None:
+                raise Fault("UNSUPPORTED", f"{spelling} is defined nowhere", 0)
+            return found
+
+        return address
 
     def where(self, node: Any) -> str:
         source = self.module.source

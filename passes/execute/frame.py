@@ -28,6 +28,9 @@ class Frame:
         self.registers: dict[str, Array] = {}
         self.partial: dict[str, Array] = {}
         """Registers that only some lanes have written, with a mask of those."""
+        self.own: dict[str, Array] = {}
+        """Registers whose array no other register shares, so that some lanes may be written in place."""
+        self.own_ids: set[int] = set()
         self.parameters: dict[str, Array] = {}
         """.param variables of calls: bytes, one row per lane."""
         self.carry: Array = np.bool_(False)
@@ -51,44 +54,48 @@ class Frame:
 
     def set(self, name: str, value: Array, lanes: Lanes) -> None:
         if lanes is None:
-            self.registers[name] = value
-            if self.partial:
-                self.partial.pop(name, None)
+            self._set_all(name, value)
             return
+        mine = self.own.get(name)
+        if mine is None:
+            mine = self._make_own(name, np.asarray(value).dtype)
+        mine[lanes] = value
+        if self.partial:
+            mask = self.partial.get(name)
+            if mask is not None:
+                mask[lanes] = True
+                if mask.all():
+                    del self.partial[name]
+
+    def _set_all(self, name: str, value: Array) -> None:
+        if self.own:
+            # what is written in place must not be reachable under another name: mov copies no data
+            if id(value) in self.own_ids or id(value.base) in self.own_ids:
+                value = value.copy()
+            old = self.own.pop(name, None)
+            if old is not None:
+                self.own_ids.discard(id(old))
+        self.registers[name] = value
+        if self.partial:
+            self.partial.pop(name, None)
+
+    def _make_own(self, name: str, dtype: Any) -> Array:
+        """An array for this register alone, to write some lanes of."""
         old = self.registers.get(name)
         if old is None:
-            old = np.zeros(self.count, np.asarray(value).dtype)
-            self.registers[name] = old
+            mine = np.zeros(self.count, dtype)
             self.partial[name] = np.zeros(self.count, bool)
-        elif not old.ndim:
-            old = np.full(self.count, old)
-            self.registers[name] = old
         else:
-            old = self._own(name, old)
-        old[lanes] = value
-        mask = self.partial.get(name)
-        if mask is not None:
-            mask[lanes] = True
-            if mask.all():
-                del self.partial[name]
-
-    def _own(self, name: str, array: Array) -> Array:
-        """The register's array for writing in place: a mov copies no data, so another may hold the same or a view."""
-        root = array.base
-        for other, value in self.registers.items():
-            if other == name:
-                continue
-            if value is array or value.base is array or (root is not None and (value is root or value.base is root)):
-                array = array.copy()
-                self.registers[name] = array
-                break
-        if not array.flags.writeable:
-            array = array.copy()
-            self.registers[name] = array
-        return array
+            mine = np.array(np.broadcast_to(old, self.count))
+        self.registers[name] = mine
+        self.own[name] = mine
+        self.own_ids.add(id(mine))
+        return mine
 
     def keep(self, lanes: Array) -> None:
         """Drops every other lane."""
+        self.own.clear()
+        self.own_ids.clear()
         for name, value in self.registers.items():
             if value.ndim:
                 self.registers[name] = value[lanes]

@@ -47,23 +47,11 @@ class Layout:
             else (self.shared_top - SHARED_BASE)
         )
 
-    def local_parameters(self, function: Function, scoped: Any) -> dict[str, int]:
-        """The .param variables of calls in a body and the parameters of a .func: bytes by unique name.
-
-        Places the function's other variables on the way.
-        """
-        own: dict[str, int] = {}
+    def place_body(self, function: Function, scoped: Any) -> None:
+        """Places the variables that a function declares in its body."""
         for statement in scoped.statements:
-            if isinstance(statement, Variable):
-                if statement.space == ".param":
-                    own.update({d.name: size_of(statement, d) for d in statement.names})
-                else:
-                    self.place(statement, function.name)
-        if function.kind == ".func":
-            for parameter in (*function.parameters, *function.returns):
-                if parameter.space == ".param":
-                    own.update({d.name: size_of(parameter, d) for d in parameter.names})
-        return own
+            if isinstance(statement, Variable) and statement.space != ".param":
+                self.place(statement, function.name)
 
     def address(self, spelling: str, name: str, function: str) -> int | None:
         for key in ((function, name), ("", spelling)):
@@ -96,6 +84,18 @@ class Layout:
                     self.names[key] = self.heap.allocate(
                         declarator.name, content, alignment, writable=variable.space == ".global"
                     )
+
+
+def call_parameters(function: Function, scoped: Any) -> dict[str, int]:
+    """The .param variables of calls in a body and the parameters of a .func: bytes by unique name."""
+    found: dict[str, int] = {}
+    declared = [s for s in scoped.statements if isinstance(s, Variable)]
+    if function.kind == ".func":
+        declared += [*function.parameters, *function.returns]
+    for variable in declared:
+        if variable.space == ".param":
+            found.update({d.name: size_of(variable, d) for d in variable.names})
+    return found
 
 
 def _align(top: int, alignment: int) -> int:

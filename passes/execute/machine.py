@@ -8,7 +8,6 @@ import numpy as np
 
 from hybridcc.errors import ExecutionError
 from hybridcc.passes.execute import special
-from hybridcc.passes.execute.compile import Compiler
 from hybridcc.passes.execute.frame import Frame, Lanes
 from hybridcc.passes.execute.layout import Layout
 from hybridcc.passes.execute.memory import LOCAL_BASE, SHARED_BASE, Fault, Heap, Window
@@ -66,19 +65,7 @@ class Launch:
         return self.alive[warp]
 
     def program(self, name: str) -> Program | None:
-        found = self.programs.get(name)
-        if found is None:
-            function = next((f for f in self.module.functions if f.name == name and f.body is not None), None)
-            if function is None:
-                return None
-            found = self.programs[name] = Compiler(function, self.module, self.layout).program()
-            self._fit_local()
-        return found
-
-    def _fit_local(self) -> None:
-        size = self.layout.local_top - LOCAL_BASE
-        if size > self.local.size:
-            raise Fault("UNSUPPORTED", "local memory of a function that was not laid out at the start", 0)
+        return self.programs.get(name)
 
     # --- messages ---------------------------------------------------------------------------------------
 

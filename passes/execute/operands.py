@@ -44,7 +44,7 @@ class Operands:
     """Compiles the operands of one function's instructions. ``widths`` are its registers' bits (1: predicate)."""
 
     def __init__(
-        self, widths: dict[str, int], symbol: Callable[[str], int | None], where: Callable[[Any], str]
+        self, widths: dict[str, int], symbol: Callable[[str], Callable[[Any], int]], where: Callable[[Any], str]
     ) -> None:
         self.widths = widths
         self.symbol = symbol
@@ -69,9 +69,9 @@ class Operands:
                 value = UNSIGNED[width](32)
                 return lambda frame, lanes: value
             case Name(text=name):
-                return self._symbol(name, 0, width, node)
+                return self._symbol(name, 0, width)
             case SymbolOffset(name=name, offset=offset):
-                return self._symbol(name, int(offset[0] + str(evaluate(offset[1:]).value)), width, node)
+                return self._symbol(name, int(offset[0] + str(evaluate(offset[1:]).value)), width)
         raise unsupported("this operand", self.where(node))
 
     def _register(self, name: str, width: int) -> Read:
@@ -83,12 +83,10 @@ class Operands:
         narrow = UNSIGNED[width]
         return lambda frame, lanes: frame.get(name, lanes).astype(narrow)
 
-    def _symbol(self, name: str, offset: int, width: int, node: Any) -> Read:
+    def _symbol(self, name: str, offset: int, width: int) -> Read:
         address = self.symbol(name)
-        if address is None:
-            raise unsupported(f"the name {name}", self.where(node))
-        value = UNSIGNED[width]((address + offset) & ((1 << width) - 1))
-        return lambda frame, lanes: value
+        kind, most = UNSIGNED[width], (1 << width) - 1
+        return lambda frame, lanes: kind((address(frame.launch) + offset) & most)
 
     def write(self, operand: Operand, width: int, node: Any, signed: bool = False) -> Write | None:
         """None for the sink."""

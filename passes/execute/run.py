@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from hybridcc.errors import InputError
 from hybridcc.passes.execute.compile import Compiler
+from hybridcc.passes.execute.labels import label_counts
 from hybridcc.passes.execute.layout import Layout, alignment_of, size_of
 from hybridcc.passes.execute.machine import Launch
 from hybridcc.passes.execute.memory import Heap
@@ -73,7 +75,7 @@ def execute(
     """
     if schedule not in SCHEDULES:
         raise InputError(f"the schedule {schedule!r} is unknown", next_step=f"take one of {', '.join(SCHEDULES)}")
-    module = ptx if isinstance(ptx, Module) else parse(ptx, "<ptx>")
+    module = ptx if isinstance(ptx, Module) else _prepared_text(ptx)
     function = _entry(module, entry)
     shape, threads = _shape(grid, "grid"), _shape(block, "block")
     if threads[0] * threads[1] * threads[2] > 1024:
@@ -81,38 +83,64 @@ def execute(
     options = _Options(schedule, seed, step_limit, detect_races)
     heap = Heap()
     layout = Layout(module, heap, shared_bytes)
+    programs = _programs(_Same(module), function.name)
+    for each in module.functions:
+        if each.name in programs:
+            layout.place_body(each, programs[each.name].cfg.scoped)
     arrays = _Arrays(heap)
     parameters = _parameters(function, args, arrays)
     for declarator, content, alignment in parameters:
         layout.names[function.name, declarator] = heap.allocate(f"parameter {declarator}", content, alignment, False)
     heap.freeze()
     with np.errstate(all="ignore"):
-        _run(module, function, layout, heap, shape, threads, options)
+        _run(module, function, programs, layout, heap, shape, threads, options)
     arrays.copy_back()
-    return _result(options, function)
+    return _result(options, programs[function.name])
 
 
 def _run(
     module: Module,
     function: Function,
+    programs: dict[str, Program],
     layout: Layout,
     heap: Heap,
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     options: _Options,
 ) -> None:
-    programs: dict[str, Program] = {}
-    # every function is compiled at once, so that its variables have their places before memory is made
-    for each in (function, *(f for f in module.functions if f.kind == ".func" and f.body is not None)):
-        programs[each.name] = Compiler(each, module, layout).program()
     shared = layout.finish()
-    # addresses of dynamic shared memory are known only now
-    program = programs[function.name] = Compiler(function, module, layout).program()
+    program = programs[function.name]
     total = grid[0] * grid[1] * grid[2]
     size = slice_blocks(program, block, options.schedule)
     for first in range(0, total, size):
         count = min(size, total - first)
         Launch(module, programs, layout, heap, grid, block, first, count, shared, options).run(program)
+
+
+@lru_cache(maxsize=16)
+def _prepared_text(ptx: str) -> Module:
+    return parse(ptx, "<ptx>")
+
+
+@lru_cache(maxsize=32)
+def _programs(prepared: _Same, entry: str) -> dict[str, Program]:
+    """The entry and every .func, decoded. Kept: checking runs the same few texts on hundreds of launches."""
+    module = prepared.module
+    wanted = (f for f in module.functions if f.body is not None and (f.kind == ".func" or f.name == entry))
+    return {f.name: Compiler(f, module).program() for f in wanted}
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A module as a key by identity: hashing its content would cost more than decoding it."""
+
+    module: Module
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.module is self.module
+
+    def __hash__(self) -> int:
+        return id(self.module)
 
 
 def slice_blocks(program: Program, block: tuple[int, int, int], schedule: str) -> int:
@@ -122,12 +150,10 @@ def slice_blocks(program: Program, block: tuple[int, int, int], schedule: str) -
     return max(1, MOST_REGISTER_BYTES // max(1, per_thread * threads))
 
 
-def _result(options: _Options, function: Function) -> ExecutionResult:
-    from hybridcc.passes.execute.labels import label_counts
-
-    counts = options.counts.get(function.name, np.zeros(0, np.int64))
+def _result(options: _Options, program: Program) -> ExecutionResult:
+    counts = options.counts.get(program.name, np.zeros(len(program.cfg.blocks), np.int64))
     return ExecutionResult(
-        label_counts(function, counts),
+        label_counts(program.cfg, counts),
         tuple(int(c) for c in counts),
         options.steps[0],
         tuple(sorted(options.flags)),
