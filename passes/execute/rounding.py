@@ -133,7 +133,8 @@ def root_odd(a: F64) -> F64:
 def fma64(a: F64, b: F64, c: F64) -> F64:
     """a*b + c with one rounding to nearest. Special values follow IEEE (NaN where it says NaN)."""
     a, b, c = np.broadcast_arrays(a, b, c)
-    plain = a * b + c
+    # a product that only overflows is no infinity: beside an infinite c it counts for nothing
+    plain = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
     finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
     small = (np.abs(a) < 2.0**450) & (np.abs(b) < 2.0**450) & (np.abs(c) < 2.0**900)
     product = np.abs(a * b)
@@ -237,7 +238,8 @@ def _exact64(name: str, v: list[float], mode: str) -> float | None:
             exact = f[0] * f[1]
         case "fma":
             exact = f[0] * f[1] + f[2]
-            if exact == 0 and f[2] != 0:
+            opposite = (np.signbit(v[0]) != np.signbit(v[1])) != np.signbit(v[2])
+            if exact == 0 and (f[2] != 0 or opposite):
                 return cancel
         case "div" | "rcp":
             below = f[-1]
