@@ -1,0 +1,186 @@
+"""Host cost of one launch with three device arrays: stock numba.cuda, a selected kernel, and bare launches.
+
+All ways are measured in one run, in shuffled order, many samples each; a sample is the host's time for a number of
+launches of a kernel that is over sooner than the host queues the next. The bare launches have their arguments
+prepared once and do nothing per call: they are what any way must cost at least.
+
+    python benchmarks/launch_cost.py [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import random
+import statistics
+import struct
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from machine import facts, use_checkout
+
+use_checkout()
+
+LAUNCHES, SAMPLES = 400, 30
+"""Launches per sample: below the depth of a stream's queue, so that none waits for the GPU."""
+
+
+def add(a: Any, b: Any, c: Any) -> None:
+    from numba import cuda
+
+    i = cuda.grid(1)
+    if i < c.shape[0]:
+        c[i] = a[i] + b[i]
+
+
+def ways() -> dict[str, Callable[[], object]]:
+    """Each way to launch ``add`` once on three arrays of 256 floats."""
+    import numpy as np
+    from numba import cuda
+
+    import hybridcc
+    from hybridcc.runtime import device
+    from hybridcc.runtime.assemble import assemble
+    from hybridcc.runtime.launch import Launcher, LoadedKernel
+
+    kernel = hybridcc.jit(_kernel_function())
+    arrays = [cuda.to_device(np.arange(256, dtype=np.float32) + i) for i in range(3)]
+    types = kernel.types_of(arrays)
+    compiled = kernel.compile_for(types, device.current().arch)
+    loaded = LoadedKernel(assemble(compiled.ptx, compiled.arch).bytes, compiled.entry)
+    kernel.use(Launcher(loaded, compiled.arguments, types), types)
+    stock = kernel.stock
+    configured, stock_configured = kernel[1, 256], stock[1, 256]
+    kernel[1, 256](*arrays)
+    assert np.array_equal(arrays[2].copy_to_host(), 2 * np.arange(256, dtype=np.float32) + 1)
+    found: dict[str, Callable[[], object]] = {
+        "numba kernel[grid, block](...)": lambda: stock[1, 256](*arrays),
+        "numba configured(...)": lambda: stock_configured(*arrays),
+        "hybridcc kernel[grid, block](...)": lambda: kernel[1, 256](*arrays),
+        "hybridcc configured(...)": lambda: configured(*arrays),
+    }
+    flat = kernel.selected[0].read(arrays)
+    assert flat is not None
+    for name, make in (("cuda.core.launch", _core), ("cuda.bindings cuLaunchKernel", _bindings), ("ctypes", _ctypes)):
+        found[f"bare {name}, prepared"] = make(loaded, compiled, flat)
+    for name, others in _others(arrays).items():
+        configured(*others)
+        found[f"hybridcc configured, {name}"] = lambda others=others: configured(*others)
+        found[f"numba configured, {name}"] = lambda others=others: stock_configured(*others)
+    return found
+
+
+def _kernel_function() -> Callable[..., None]:
+    """Numba resolves ``cuda`` among the function's globals."""
+    from numba import cuda
+
+    globals()["cuda"] = cuda
+    return add
+
+
+def _others(arrays: list[Any]) -> Mapping[str, list[Any]]:
+    """The same memory through other libraries, where they are installed."""
+    found: dict[str, list[Any]] = {}
+    try:
+        import cupy
+
+        found["CuPy arrays"] = [cupy.asarray(a) for a in arrays]
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        found["PyTorch tensors"] = [torch.as_tensor(a, device="cuda") for a in arrays]
+    except ImportError:
+        pass
+    return found
+
+
+def _core(loaded: Any, compiled: Any, flat: list[Any]) -> Callable[[], object]:
+    from cuda.core import Device, LaunchConfig, ObjectCode, launch
+
+    from hybridcc.runtime.assemble import assemble
+
+    device = Device()
+    device.set_current()
+    code = ObjectCode.from_cubin(assemble(compiled.ptx, compiled.arch).bytes)
+    kernel = code.get_kernel(compiled.entry)
+    stream, config = device.default_stream, LaunchConfig(grid=1, block=256)
+    arguments = [int(value) for value in flat]
+    return lambda: (launch(stream, config, kernel, *arguments), code)
+
+
+def _bindings(loaded: Any, compiled: Any, flat: list[Any]) -> Callable[[], object]:
+    from hybridcc.runtime.driver import bindings
+    from hybridcc.runtime.launch import geometry
+    from hybridcc.runtime.parameters import ParameterBuffer, format_of
+
+    layout = format_of(compiled.arguments)
+    buffer = ParameterBuffer(layout)
+    struct.pack_into(layout, buffer.memory, 0, *flat)
+    launch, shape, function = bindings().cuLaunchKernel, geometry(1, 256), loaded.function
+    return lambda: launch(function, *shape, buffer.address, 0)
+
+
+def _ctypes(loaded: Any, compiled: Any, flat: list[Any]) -> Callable[[], object]:
+    from hybridcc.runtime.parameters import ParameterBuffer, format_of
+
+    layout = format_of(compiled.arguments)
+    buffer = ParameterBuffer(layout)
+    struct.pack_into(layout, buffer.memory, 0, *flat)
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    launch.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
+    function, address = int(loaded.function), buffer.address
+    return lambda: launch(function, 1, 1, 1, 256, 1, 1, 0, None, address, None)
+
+
+def measure(samples: int = SAMPLES, launches: int = LAUNCHES) -> dict[str, dict[str, float]]:
+    """Median and quartiles in microseconds for each way, from samples in shuffled order."""
+    from numba import cuda
+
+    found = ways()
+    for way in found.values():  # compile, load, warm
+        for _ in range(50):
+            way()
+    cuda.synchronize()
+    order = [name for name in found for _ in range(samples)]
+    random.Random(0).shuffle(order)
+    taken: dict[str, list[float]] = {name: [] for name in found}
+    for name in order:
+        way = found[name]
+        begin = time.perf_counter_ns()
+        for _ in range(launches):
+            way()
+        taken[name].append((time.perf_counter_ns() - begin) / launches / 1000)
+        cuda.synchronize()
+    return {name: _summary(values) for name, values in taken.items()}
+
+
+def _summary(values: list[float]) -> dict[str, float]:
+    low, middle, high = statistics.quantiles(values, n=4)
+    return {"median_us": middle, "lower_quartile_us": low, "upper_quartile_us": high, "samples": len(values)}
+
+
+def table(found: Mapping[str, Mapping[str, float]]) -> str:
+    lines = [f"{'host cost of one launch, three arrays':45s} {'median us':>10s} {'quartiles':>16s}"]
+    for name, row in found.items():
+        spread = f"{row['lower_quartile_us']:.2f} to {row['upper_quartile_us']:.2f}"
+        lines.append(f"{name:45s} {row['median_us']:10.2f} {spread:>16s}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    found = measure()
+    print(table(found))
+    if given.json:
+        given.json.write_text(json.dumps({"machine": facts(), "launch_cost": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
