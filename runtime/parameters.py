@@ -52,6 +52,18 @@ def _offsets(format_: str) -> list[int]:
     return [struct.calcsize("@" + codes[: index + 1]) - struct.calcsize(codes[index]) for index in range(len(codes))]
 
 
+class _Readers(dict[type, Read]):
+    """How to read one argument's value, by the value's type; made when a type is first seen."""
+
+    def __init__(self, make: Callable[[type], Read]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, kind: type) -> Read:
+        self[kind] = made = self._make(kind)
+        return made
+
+
 def reader(
     arguments: Sequence[Argument], types: Sequence[Any], *, lenient: bool = False
 ) -> Callable[[Sequence[Any]], list[Any] | None]:
@@ -61,15 +73,17 @@ def reader(
     scalar, as Numba does for a kernel with one declared signature; otherwise a scalar must have the very type that
     Numba would give it.
     """
-    readers = tuple(_reader(argument, type_, lenient) for argument, type_ in zip(arguments, types, strict=True))
-    count = len(readers)
+    all_readers = tuple(
+        _Readers(_maker(argument, type_, lenient)) for argument, type_ in zip(arguments, types, strict=True)
+    )
+    count = len(all_readers)
 
     def read(values: Sequence[Any]) -> list[Any] | None:
         if len(values) != count:
             return None
         flat: list[Any] = []
-        for read_one, value in zip(readers, values):  # noqa: B905 - lengths are compared above
-            found = read_one(value)
+        for readers, value in zip(all_readers, values):  # noqa: B905 - lengths are compared above
+            found = readers[type(value)](value)
             if found is None:
                 return None
             flat += found
@@ -78,34 +92,30 @@ def reader(
     return read
 
 
-def _reader(argument: Argument, type_: Any, lenient: bool) -> Read:
+def _maker(argument: Argument, type_: Any, lenient: bool) -> Callable[[type], Read]:
     match argument.type:
         case ScalarType(dtype):
-            return _any_number if lenient else _exact_scalar(dtype)
+            return lambda kind: _scalar(kind, dtype, lenient)
         case ArrayType() as array:
-            return _array(array, type_)
+            return lambda kind: _array(kind, array, type_)
 
 
-# --- scalars ---
-
-
-def _any_number(value: Any) -> tuple[Any, ...] | None:
-    """struct converts, and refuses what does not fit."""
-    return None if hasattr(value, "__len__") else (value,)
-
-
-def _exact_scalar(dtype: str) -> Read:
-    """Numba takes a Python int for int64, a float for float64, a bool for boolean; NumPy scalars for their own."""
+def _scalar(kind: type, dtype: str, lenient: bool) -> Read:
+    """Numba takes a Python int for int64, a float for float64, a bool for boolean; NumPy scalars for their own.
+    With ``lenient`` struct converts, and refuses what does not fit."""
     import numpy as np
 
     native = {"int64": int, "float64": float, "bool": bool}.get(dtype)
-    exact = np.dtype(dtype).type
-    accepted = (exact,) if native is None else (native, exact)
+    taken = issubclass(kind, int | float | np.number | np.bool_) if lenient else kind in (np.dtype(dtype).type, native)
+    return _itself if taken else _not_covered
 
-    def read(value: Any) -> tuple[Any, ...] | None:
-        return (value,) if type(value) in accepted else None
 
-    return read
+def _itself(value: Any) -> tuple[Any, ...]:
+    return (value,)
+
+
+def _not_covered(value: Any) -> None:
+    return None
 
 
 # --- arrays: where each library keeps address, shape and type; by the interface alone one costs a microsecond more ---
@@ -114,38 +124,48 @@ _Look: TypeAlias = Callable[[Any], tuple[int, tuple[int, ...], tuple[int, ...] |
 """(device address, shape, strides in bytes or None for C order), or None if the type differs."""
 
 
-def _array(array: ArrayType, type_: Any) -> Read:
+def _array(kind: type, array: ArrayType, type_: Any) -> Read:
     import numpy as np
 
     itemsize = np.dtype(array.dtype).itemsize
-    looks: dict[type, _Look] = {}
+    home = kind.__module__
+    if home.endswith("cudadrv.devicearray"):
+        if array.ndim == 1 and array.layout != "A":
+            return _numba_vector(type_, itemsize)
+        return _flattened(_numba(type_), array, itemsize)
+    if home == "torch" or home.startswith("torch."):
+        return _flattened(_torch(array), array, itemsize)
+    return _flattened(_interface(array), array, itemsize)
 
-    def look_for(kind: type) -> _Look:
-        looks[kind] = found = _look(kind, array, type_)
-        return found
 
-    def vector(value: Any) -> tuple[Any, ...] | None:
-        kind = type(value)
-        found = (looks.get(kind) or look_for(kind))(value)
-        if found is None:
+def _numba_vector(type_: Any, itemsize: int) -> Read:
+    """The commonest argument, written out."""
+
+    def read(value: Any) -> tuple[Any, ...] | None:
+        if value._numba_type_ is not type_:  # Numba keeps one object per type
             return None
-        address, (count,), _ = found
-        return (0, 0, count, itemsize, address, count, itemsize)
+        (count,) = value.shape
+        return (0, 0, count, itemsize, value.gpu_data.device_ctypes_pointer.value, count, itemsize)
 
-    def general(value: Any) -> tuple[Any, ...] | None:
-        kind = type(value)
-        found = (looks.get(kind) or look_for(kind))(value)
+    return read
+
+
+def _flattened(look: _Look, array: ArrayType, itemsize: int) -> Read:
+    layout = array.layout
+
+    def read(value: Any) -> tuple[Any, ...] | None:
+        found = look(value)
         if found is None:
             return None
         address, shape, strides = found
         count = 1
         for extent in shape:
             count *= extent
-        if strides is None or array.layout != "A":
-            strides = layout_strides(shape, itemsize, array.layout)
+        if strides is None or layout != "A":
+            strides = layout_strides(shape, itemsize, layout)
         return (0, 0, count, itemsize, address, *shape, *strides)
 
-    return vector if array.ndim == 1 and array.layout != "A" else general
+    return read
 
 
 def layout_strides(shape: Sequence[int], itemsize: int, layout: str) -> tuple[int, ...]:
@@ -158,20 +178,11 @@ def layout_strides(shape: Sequence[int], itemsize: int, layout: str) -> tuple[in
     return tuple(strides) if layout == "F" else tuple(reversed(strides))
 
 
-def _look(kind: type, array: ArrayType, type_: Any) -> _Look:
-    home = kind.__module__
-    if home.endswith("cudadrv.devicearray"):
-        return _numba(type_)
-    if home == "torch" or home.startswith("torch."):
-        return _torch(array)
-    return _interface(array)
-
-
 def _numba(type_: Any) -> _Look:
     def look(value: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
         if value._numba_type_ is not type_:  # Numba keeps one object per type
             return None
-        return int(value.gpu_data.device_pointer), value.shape, value.strides
+        return value.gpu_data.device_ctypes_pointer.value, value.shape, value.strides
 
     return look
 

@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridcc.frontends import numba, numba_types
@@ -61,6 +61,7 @@ def packed(arguments, types, values, **options) -> bytes | None:
     order=st.sampled_from("CF"),
     scalar=st.integers(-100, 100),
 )
+@settings(deadline=None)
 def test_buffers_are_what_the_executor_is_given(dtype, shape, order, scalar):
     array = np.zeros(shape, dtype, order=order)
     layout = "C" if array.flags.c_contiguous else "F"

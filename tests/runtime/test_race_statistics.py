@@ -168,7 +168,7 @@ def test_a_block_cut_short_is_left_out():
 
 
 @given(budget=st.floats(0, 1e4), block=st.floats(1e-6, 1e3))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_the_number_of_blocks_is_decided_beforehand_and_within_the_budget(budget, block):
     blocks = blocks_for(budget, block)
     assert blocks == 0 or LEAST_BLOCKS <= blocks <= MOST_BLOCKS
