@@ -110,7 +110,7 @@ def cases(draw):
     return text, known, widths, out, signed(result, out)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(cases())
 def test_the_interval_of_a_result_holds_the_result(case):
     text, known, widths, out, result = case
