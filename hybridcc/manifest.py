@@ -67,7 +67,9 @@ def files_of(record: KernelRecord) -> dict[str, bytes]:
             if c.ptx is not None:
                 files[f"{c.name}.{a.arch}.ptx"] = c.ptx.encode()
             if c.evidence is not None and c.evidence.counterexample is not None:
-                files[f"{c.name}.{a.arch}.counterexample.npz"] = stored.to_bytes(c.evidence.counterexample)
+                files[f"{c.name}.{a.arch}.counterexample.npz"] = stored.to_bytes(
+                    c.evidence.counterexample, c.evidence.arguments
+                )
     if record.exchanges:
         files["prompts.jsonl"] = b"".join(_line(exchange) for exchange in record.exchanges)
     return files

@@ -249,9 +249,7 @@ def _settle(
         cubin = None
     attempt("store", run.failures, lambda: _save(run, kernel, launch, device, selection, cubin), None)
     text = _report(record, run)
-    return Outcome(
-        run.name, selection, record, run.race, text, time.monotonic() - run.begin, tuple(run.failures)
-    )
+    return Outcome(run.name, selection, record, run.race, text, time.monotonic() - run.begin, tuple(run.failures))
 
 
 def _switch(run: _Run, kernel: Kernel, types: tuple[Any, ...], cubin: bytes | None) -> bool:
@@ -320,12 +318,12 @@ def _race_text(raced: Race) -> str:
 def _identity(run: _Run, kernel: Kernel, launch: Launch, device: Device) -> dict[str, object]:
     """Everything a decision rests on."""
     from hybridcc import __version__
-    from hybridcc.passes.verify.memo import normal_text
+    from hybridcc.ptx import parse
+    from hybridcc.ptx.canonical import canonical_key
     from hybridcc.runtime.assemble import identity
-    from hybridcc.runtime.bundle import sha256
 
     return {
-        "ptx": sha256(normal_text(kernel.ptx, kernel.entry)),
+        "ptx": canonical_key(parse(kernel.ptx, kernel.name), kernel.entry),
         "hybridcc": __version__,
         "frontend": kernel.frontend,
         "assembler": str(identity(run.options.assembler)),
@@ -371,9 +369,7 @@ def _from_store(
     return replace(_baseline(run, selection.code, text), selection=selection, text=text, from_store=True)
 
 
-def _save(
-    run: _Run, kernel: Kernel, launch: Launch, device: Device, selection: Selection, cubin: bytes | None
-) -> None:
+def _save(run: _Run, kernel: Kernel, launch: Launch, device: Device, selection: Selection, cubin: bytes | None) -> None:
     from hybridcc.runtime import store
 
     if run.race is None or run.race.void:

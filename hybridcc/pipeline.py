@@ -16,8 +16,10 @@ from hybridcc.attempt import attempt
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
-from hybridcc.passes.verify.memo import normal_text
+from hybridcc.passes.verify.reference import Reference, reference_for
 from hybridcc.passes.verify.testing import MOST_LAUNCHES, Examination, examine
+from hybridcc.ptx import parse
+from hybridcc.ptx.canonical import canonical_key
 from hybridcc.records import (
     PENDING,
     Accept,
@@ -75,6 +77,7 @@ class _Work:
     """What had failed already when the kernel came: for instance no model could be opened."""
     exchanges: dict[str, Exchange] = field(default_factory=dict)
     refusals: dict[str, Failure] = field(default_factory=dict)
+    references: dict[str, Reference] = field(default_factory=dict)
     verdicts: dict[tuple[str, str], Examination] = field(default_factory=dict)
 
 
@@ -217,7 +220,6 @@ def _failed(record: CandidateRecord, failures: Sequence[Failure]) -> CandidateRe
 def _splice(kernel: Kernel, region: Region, answer: str) -> tuple[str, tuple[str, ...]]:
     """(the candidate's PTX, the labels of its rewritten blocks)."""
     from hybridcc.passes.splice import splice
-    from hybridcc.ptx import parse
 
     spliced = splice(parse(kernel.ptx, name=f"{kernel.name}.ptx"), region, answer)
     return spliced.text, spliced.rewritten
@@ -233,15 +235,18 @@ def _assemble(kernel: Kernel, baseline: Machine, text: str, name: str, options: 
 
 
 def _verify(kernel: Kernel, name: str, text: str, rewritten: Sequence[str], work: _Work) -> Examination:
-    """Test once what differs between architectures in nothing but its header."""
-    key = (normal_text(kernel.ptx, kernel.entry), normal_text(text, kernel.entry))
+    """Kernels that differ between architectures in their names and headers alone are tested once."""
+    kernel = with_arguments(kernel)
+    baseline = canonical_key(parse(kernel.ptx, kernel.name), kernel.entry)
+    key = (baseline, canonical_key(parse(text, name), kernel.entry))
+    if baseline not in work.references:
+        work.progress(f"{kernel.name}: finding inputs")
+        work.references[baseline] = reference_for(kernel, examples=work.examples, seed=work.options.seed)
     if key not in work.verdicts:
         work.verdicts[key] = examine(
-            with_arguments(kernel),
-            text,
+            work.references[baseline],
+            text.replace(kernel.entry, work.references[baseline].kernel.entry),
             rewritten=rewritten,
-            examples=work.examples,
-            seed=work.options.seed,
             most=work.options.launches,
             progress=lambda done, most: work.progress(f"{kernel.name} {kernel.arch}: {name}, input {done} of {most}"),
         )

@@ -177,7 +177,7 @@ def _settle(candidate: CandidateRecord, selection: Selection) -> CandidateRecord
             fate = Fate("skipped", "INCONCLUSIVE", candidate.speed.reason)
         case "not_measured":
             code = "NOT_FIRST" if selection.code == "UNMEASURED" else "NOT_MEASURED"
-            fate = Fate("skipped", code, candidate.speed.reason)
+            fate = Fate("skipped", code)
         case _:
             assert_never(candidate.speed.kind)
     return replace(candidate, fate=fate)

@@ -20,6 +20,9 @@ from hybridcc.passes.verify.values import FAMILIES, draw
 TRIPS = (*range(18), 31, 32, 33)
 """Trip counts that any unrolling by 2, 4, 8 or 16 can get wrong; the block's own neighbours are added."""
 
+LOW_BITS = 31
+"""A trip count of 31 runs a loop unrolled by 16 and then, one each, remainders of 8, 4, 2 and 1."""
+
 ALIASES = 4
 """At most so many pairs of arrays are made to share memory, in each way."""
 
@@ -42,6 +45,8 @@ class Request:
     """… the second this many elements into it."""
     offset: int = 0
     """Every array begins this many elements into its buffer."""
+    everywhere: bool = False
+    """Arrays that the kernel writes get values of the family too; otherwise they are poisoned."""
     stride: int = 1
     """Every array of layout A takes each stride-th element; negative runs backwards."""
 
@@ -49,12 +54,13 @@ class Request:
 def requests(kernel: Kernel, plan: Plan, block: Shape) -> Iterator[Request]:
     """In an order that has something of everything early, so that a short budget still sees each family."""
     width = block[0]
-    middle = {size: 5 + 4 * i for i, size in enumerate(plan.sizes)}
+    middle = middle_sizes(plan)
+    wide = {size: width + LOW_BITS - 16 * i for i, size in enumerate(plan.sizes)}
     groups = [
         list(_trips(plan, width, middle)),
-        [Request(f"values {f}", f, middle) for f in FAMILIES]
+        [Request(f"values {f}", f, middle, everywhere=True) for f in FAMILIES]
         + [Request("negative index", "negative index", middle)]
-        + [Request(f"values {f}", f, {s: width + 1 + i for i, s in enumerate(plan.sizes)}) for f in FAMILIES],
+        + [Request(f"values {f}", f, wide) for f in FAMILIES],
         list(_aliases(kernel, middle)),
         [
             Request("misaligned", "signed", middle, f"arrays {k} elements into their buffers", offset=k)
@@ -65,6 +71,11 @@ def requests(kernel: Kernel, plan: Plan, block: Shape) -> Iterator[Request]:
     ]
     for row in itertools.zip_longest(*groups):
         yield from (request for request in row if request is not None)
+
+
+def middle_sizes(plan: Plan) -> dict[str, int]:
+    """An ordinary size for each free one, all different, each with every remainder loop of an unrolling in it."""
+    return {size: LOW_BITS + 16 * i for i, size in enumerate(plan.sizes)}
 
 
 def _trips(plan: Plan, width: int, middle: Mapping[str, int]) -> Iterator[Request]:
@@ -117,7 +128,7 @@ def make(
     bound = min((n for shape in shapes for n in shape if n > 0), default=1)
     values: list[object] = []
     for index, (argument, shape) in enumerate(zip(kernel.arguments, shapes, strict=True)):
-        family = "signed" if index in written else request.values
+        family = "signed" if index in written and not request.everywhere else request.values
         values.append(_value(argument, shape, family, request, bound, rng))
     if request.same:
         _share(values, *request.same, request.shift)
@@ -195,7 +206,7 @@ def _grid(plan: Plan, request: Request, block: Shape, grid: Shape) -> tuple[Shap
 
 def pilot(plan: Plan, sizes: Mapping[str, int] | None = None) -> Request:
     """A small launch with ordinary values, to see whether the kernel accepts a plan."""
-    return Request("pilot", "random", sizes or {size: 5 + 4 * i for i, size in enumerate(plan.sizes)})
+    return Request("pilot", "random", sizes or middle_sizes(plan))
 
 
 def affordable(example: Launch, most_threads: int = 1 << 14) -> Launch | None:

@@ -9,24 +9,22 @@ every rewritten block is run, and is no evidence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any
 
 from hybridcc.errors import ExecutionError
-from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.kernel import Argument, Kernel
 from hybridcc.passes.verdict import Refuted, Tested, Unknown, Verdict
 from hybridcc.passes.verify.difference import first_difference
 from hybridcc.passes.verify.launch import Launch, describe
-from hybridcc.passes.verify.once import Execute, Outcome, default_execute, run
-from hybridcc.passes.verify.source import launches_for
+from hybridcc.passes.verify.once import Outcome, run
+from hybridcc.passes.verify.reference import Known, Origin, Reference, reference_for
 
 MOST_LAUNCHES = 96
 SELF_CHECKS = 3
 """On the first so many launches, and on every one that seems to refute, the baseline must agree with itself under
 another order of warps."""
-
-Origin: TypeAlias = Literal["types", "example", "given"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,8 @@ class Examination:
     notes: tuple[str, ...] = ()
     counterexample: Launch | None = None
     """The launch that refuted, with its values as they were before it."""
+    arguments: tuple[Argument, ...] = ()
+    """The kernel's, as the launches give them."""
 
 
 @dataclass(slots=True)
@@ -58,45 +58,35 @@ class _Tally:
     notes: set[str] = field(default_factory=set)
 
 
-def test(kernel: Kernel, candidate: str, launches: Iterable[Launch] | None = None, **options: object) -> Verdict:  # noqa: PT028
-    """The verdict alone; ``examine`` takes the same arguments and says what it rests on."""
-    return examine(kernel, candidate, launches, **options).verdict  # type: ignore[arg-type]
+def test(kernel: Kernel, candidate: str, launches: Iterable[Launch] | None = None, **options: Any) -> Verdict:  # noqa: PT028
+    """The verdict alone. ``options`` are those of ``reference_for`` (examples, seed, execute) and of ``examine``."""
+    made = {name: options.pop(name) for name in ("examples", "seed", "execute") if name in options}
+    return examine(reference_for(kernel, launches, **made), candidate, **options).verdict
 
 
 test.__test__ = False  # type: ignore[attr-defined]  # pytest collects by name
 
 
 def examine(
-    kernel: Kernel,
+    reference: Reference,
     candidate: str,
-    launches: Iterable[Launch] | None = None,
     *,
     rewritten: Sequence[str] = (),
-    examples: Sequence[Launch] = (),
-    seed: int = 0,
     most: int = MOST_LAUNCHES,
-    execute: Execute | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Examination:
-    """Compare ``candidate`` (PTX text) with the kernel's own PTX.
+    """Compare ``candidate`` (PTX text) with the reference's kernel on at most ``most`` of its launches.
 
-    ``launches`` are used as they stand; without them they are made from ``examples``, else from the kernel's types.
     ``rewritten`` names the blocks of the candidate that must run for a launch to count; ``progress`` is called with
-    (launches done, most). Deterministic for a seed. Raises nothing for what kernels do: faults are outcomes.
+    (launches done, most). Deterministic for a reference's seed. Raises nothing for what kernels do: faults are
+    outcomes.
     """
-    execute = execute or default_execute()
-    if launches is not None:
-        origin: Origin = "given"
-        plans: tuple[str, ...] = ()
-    else:
-        origin = "example" if examples else "types"
-        source = launches_for(kernel, examples, seed=seed, execute=execute)
-        launches, plans = source.launches, source.plans
     tally = _Tally()
     verdict: Verdict | None = None
     launch: Launch | None = None
-    for number, launch in enumerate(_at_most(launches, most)):
-        verdict = _compare(kernel, candidate, launch, rewritten, tally, execute)
+    for number, known in enumerate(reference.take(most)):
+        launch = known.launch
+        verdict = _compare(reference, known, candidate, rewritten, tally)
         if progress:
             progress(number + 1, most)
         if verdict is not None:
@@ -106,33 +96,27 @@ def examine(
         tally.launches,
         tuple(sorted(tally.skipped.items())),
         tuple((f, n, tally.hits[f]) for f, n in sorted(tally.families.items())),
-        origin,
-        plans,
+        reference.origin,
+        reference.plans,
         tuple(sorted(tally.notes)),
         launch if isinstance(verdict, Refuted) else None,
+        reference.kernel.arguments,
     )
 
 
-def _at_most(launches: Iterable[Launch], most: int) -> Iterator[Launch]:
-    for number, launch in enumerate(launches):
-        if number == most:
-            return
-        yield launch
-
-
 def _compare(
-    kernel: Kernel, candidate: str, launch: Launch, rewritten: Sequence[str], tally: _Tally, execute: Execute
+    reference: Reference, known: Known, candidate: str, rewritten: Sequence[str], tally: _Tally
 ) -> Verdict | None:
     """A verdict that ends the comparison, or None after counting the launch."""
-    baseline = run(kernel, kernel.ptx, launch, execute)
+    kernel, launch, baseline = reference.kernel, known.launch, known.outcome
     if baseline.fault:
         if baseline.fault.reason == "UNSUPPORTED":
             return Unknown(f"the executor cannot run the baseline: {baseline.fault.what}")
         tally.skipped[baseline.fault.reason] += 1
         return None
-    outcome = run(kernel, candidate, launch, execute)
+    outcome = run(kernel, candidate, launch, reference.execute)
     verdict = _judge(kernel, launch, baseline, outcome)
-    if (verdict is not None or tally.launches < SELF_CHECKS) and not _repeats(kernel, launch, baseline, execute):
+    if (verdict is not None or tally.launches < SELF_CHECKS) and not reference.repeats(known):
         tally.skipped["NOT_DETERMINISTIC"] += 1
         return None
     if verdict is not None:
@@ -144,12 +128,6 @@ def _compare(
         tally.exercised += 1
         tally.hits[launch.family] += 1
     return None
-
-
-def _repeats(kernel: Kernel, launch: Launch, baseline: Outcome, execute: Execute) -> bool:
-    """Whether the baseline leaves the same memory under another order of warps."""
-    again = run(kernel, kernel.ptx, launch, execute, schedule="reversed")
-    return again.fault is None and again.memory == baseline.memory
 
 
 def _judge(kernel: Kernel, launch: Launch, baseline: Outcome, outcome: Outcome) -> Verdict | None:
