@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-FLOATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 32}
-PACKED = {"f16x2": ("f16", 2), "bf16x2": ("bf16", 2), "f32x2": ("f32", 2), "u16x2": ("u16", 2), "s16x2": ("s16", 2)}
+FLOATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 32, "e4m3": 8, "e5m2": 8}
+PACKED = {"f16x2": ("f16", 2), "bf16x2": ("bf16", 2), "f32x2": ("f32", 2), "u16x2": ("u16", 2), "s16x2": ("s16", 2),
+          "e4m3x2": ("e4m3", 2), "e5m2x2": ("e5m2", 2)}  # fmt: skip
 PREDICATE = 1
 """The width of a predicate, wherever widths are listed."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridcc.passes.analysis import cfg as graphs
-from hybridcc.passes.execute import access, atomics, calls, warp
+from hybridcc.passes.execute import access, atomics, calls, matrix, warp
 from hybridcc.passes.execute.layout import call_parameters
 from hybridcc.passes.execute.memory import Fault
 from hybridcc.passes.execute.numpy_algebra import ALGEBRA
@@ -38,6 +38,10 @@ _HANDLERS = {
     "redux": warp.redux,
     "activemask": warp.active_mask,
     "elect": warp.elect,
+    "mma": matrix.multiply,
+    "ldmatrix": matrix.load,
+    "stmatrix": matrix.store,
+    "movmatrix": matrix.transpose,
     "call": calls.call,
 }
 """How the instructions that do more than compute are executed; everything else is semantics.decode()."""

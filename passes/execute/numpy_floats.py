@@ -6,6 +6,7 @@ operations are computed in f64 and rounded: near the hardware's, never its bits.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from hybridcc.ptx.types import is_float, is_signed, width
 
 UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
-NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF, "tf32": 0x7FFFFFFF}
+NAN = {"e4m3": 0x7F, "e5m2": 0x7F, "f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF,
+       "tf32": 0x7FFFFFFF}  # fmt: skip
 _EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000, "tf32": 0x7F800000}
 Array = Any
 
@@ -50,11 +52,43 @@ def to_f64(bits: Array, format: str) -> Array:
             return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
         case "f64":
             return np.asarray(bits).view(np.float64)
+        case "e4m3" | "e5m2":
+            return eighths(format)[np.asarray(bits)]
     raise KeyError(format)
+
+
+@cache
+def eighths(format: str) -> Array:
+    """All 256 values of an 8-bit format. e4m3 has no infinity: its only NaN is all ones."""
+    digits, bias = (3, 7) if format == "e4m3" else (2, 15)
+    bits = np.arange(256)
+    exponent, fraction = (bits & 0x7F) >> digits, bits & ((1 << digits) - 1)
+    subnormal = exponent == 0
+    whole = np.where(subnormal, fraction, fraction + (1 << digits))
+    value = np.ldexp(whole.astype(np.float64), np.maximum(exponent, 1) - bias - digits)
+    if format == "e4m3":
+        value = np.where((bits & 0x7F) == 0x7F, np.nan, value)
+    else:
+        top = exponent == 31
+        value = np.where(top, np.where(fraction == 0, np.inf, np.nan), value)
+    return np.copysign(value, np.where(bits & 0x80, -1.0, 1.0))
+
+
+def to_eighth(x: Array, format: str) -> Array:
+    """Rounded to nearest and kept finite (.rn.satfinite); NaN becomes 0x7f."""
+    largest = rounding.FORMATS[format].largest
+    value = np.abs(np.clip(rounding.round_to(np.clip(x, -largest, largest), format, "rn"), -largest, largest))
+    finite = eighths(format)[:128]
+    finite = finite[np.isfinite(finite)]
+    code = np.searchsorted(finite, np.where(np.isnan(x), 0.0, value)).astype(np.uint8)
+    code = code | np.where(np.signbit(x), np.uint8(0x80), np.uint8(0))
+    return np.where(np.isnan(x), np.uint8(0x7F), code)
 
 
 def from_f64(x: Array, format: str, mode: str) -> Array:
     """An f64 value rounded to the format's bits; NaN becomes canonical."""
+    if format in ("e4m3", "e5m2"):
+        return to_eighth(np.asarray(x), format)
     if format == "f64":
         bits = np.asarray(x).view(np.uint64)
     else:

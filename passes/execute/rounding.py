@@ -32,6 +32,8 @@ FORMATS = {
     "bf16": Format(8, -133, float.fromhex("0x1.fep127")),
     "f32": Format(24, -149, float.fromhex("0x1.fffffep127")),
     "tf32": Format(11, -136, float.fromhex("0x1.ffcp127")),
+    "e4m3": Format(4, -9, 448.0),
+    "e5m2": Format(3, -16, 57344.0),
 }
 
 

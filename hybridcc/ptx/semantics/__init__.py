@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from hybridcc.ptx.constants import evaluate
 from hybridcc.ptx.nodes import Immediate, Instruction, Operand, Pair, Vector
-from hybridcc.ptx.semantics import compare, floating, integer, logic, move
+from hybridcc.ptx.semantics import compare, floating, integer, logic, move, video
 from hybridcc.ptx.semantics.operation import Modifiers, Operation, Unsupported, modifiers
 from hybridcc.ptx.types import PACKED, PREDICATE, is_float, width
 
@@ -113,6 +113,10 @@ def _setp(i: Instruction, m: Modifiers) -> Operation:
     return compare.setp(m, isinstance(i.operands[0], Pair), _sources(i))
 
 
+def _video(i: Instruction, m: Modifiers) -> Operation:
+    return video.simd(i.opcode, m)
+
+
 _MEANINGS: dict[str, Callable[[Instruction, Modifiers], Operation]] = {
     "add": _either(integer.add_sub, "add"),
     "sub": _either(integer.add_sub, "sub"),
@@ -167,4 +171,6 @@ _MEANINGS: dict[str, Callable[[Instruction, Modifiers], Operation]] = {
     "prmt": lambda i, m: logic.permute(m),
     "mov": _mov,
     "cvt": lambda i, m: move.cvt(m, _sources(i)),
+    "fns": lambda i, m: integer.nth_set(),
+    **{opcode: _video for opcode in video.OPCODES},
 }

@@ -127,8 +127,8 @@ def mul24(opcode: str, m: Modifiers) -> Operation:
     """The low 24 bits of each factor; .lo gives product bits 31..0, .hi bits 47..16."""
     _, w, signed = _typed(m)
     low = 0 if m.has("lo") else 16
-    if m.has("sat"):
-        raise Unsupported(f"{opcode}.sat")
+    if m.has("sat") and (opcode, m.type, low) != ("mad24", "s32", 16):
+        raise Unsupported(f"{opcode}.sat.{m.type}")
 
     def product(alg: Any, a: Any, b: Any) -> Any:
         x, y = (alg.extend(alg.extract(v, 32, 0, 24), 24, 64, signed) for v in (a, b))
@@ -136,6 +136,9 @@ def mul24(opcode: str, m: Modifiers) -> Operation:
 
     if opcode == "mul24":
         return Operation((w, w), (w,), lambda alg, s: (product(alg, s[0], s[1]),))
+    if m.has("sat"):
+        return Operation((w, w, w), (w,), lambda alg, s: (
+            _saturated(alg, "add", (product(alg, s[0], s[1]), s[2]), w),))  # fmt: skip
     return Operation((w, w, w), (w,), lambda alg, s: (alg.add(product(alg, s[0], s[1]), s[2], w),))
 
 
@@ -306,3 +309,30 @@ def mask_extend(opcode: str, m: Modifiers) -> Operation:
         return (value,)
 
     return Operation((32, 32), (32,), bmsk if opcode == "bmsk" else szext)
+
+
+def nth_set() -> Operation:
+    """fns.b32 d, mask, base, offset: the place of the n-th set bit from ``base`` on, up or down (9.7.1.20)."""
+
+    def apply(alg: Any, s: tuple[Any, ...]) -> tuple[Any, ...]:
+        mask, base, offset = s
+        zero, one, nowhere = alg.constant(0, 32), alg.constant(1, 32), alg.constant(0xFFFFFFFF, 32)
+        down = alg.less(offset, zero, 32, True)
+        here = alg.equal(offset, zero, 32)
+        left = alg.select(down, alg.sub(zero, offset, 32), offset, 32)
+        left = alg.select(here, zero, alg.sub(left, one, 32), 32)
+        step = alg.select(down, nowhere, one, 32)
+        found, place, open_ = nowhere, base, alg.truth(True)
+        for distance in range(32):
+            # a place beyond either end is 32 or more as an unsigned number, where the shift gives 0
+            bit = alg.equal(alg.and_(alg.shift_right(mask, place, 32, False), one, 32), one, 32)
+            hit = alg.p_and(alg.p_and(bit, open_), alg.equal(left, zero, 32))
+            found = alg.select(hit, place, found, 32)
+            open_ = alg.p_and(open_, alg.p_not(hit))
+            left = alg.select(bit, alg.sub(left, one, 32), left, 32)
+            if distance == 0:
+                open_ = alg.p_and(open_, alg.p_not(here))
+            place = alg.add(place, step, 32)
+        return (found,)
+
+    return Operation((32, 32, 32), (32,), apply)

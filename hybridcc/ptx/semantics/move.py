@@ -6,7 +6,7 @@ from typing import Any
 
 from hybridcc.ptx.algebra import Conversion
 from hybridcc.ptx.semantics.operation import Modifiers, Operation, Unsupported
-from hybridcc.ptx.types import FLOATS, PACKED, is_float, is_signed, width
+from hybridcc.ptx.types import PACKED, is_float, is_signed, width
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi")
 
@@ -27,9 +27,11 @@ def mov(m: Modifiers, results: int, sources: int) -> Operation:
 
 
 def cvt(m: Modifiers, sources: int) -> Operation:
-    if len(m.types) != 2:
+    if len(m.types) != 2 and not (m.has("pack") and len(m.types) == 3):
         raise Unsupported("a cvt between types that have no arithmetic here")
-    result, source = m.types
+    result, source = m.types[:2]
+    if m.has("pack"):
+        return _pack_integers(m, result, source, sources)
     if m.words - {*_ROUNDINGS, "ftz", "sat", "relu", "satfinite"}:
         raise Unsupported("cvt with " + ", ".join(sorted(m.words)))
     rounding = m.one_of(_ROUNDINGS)
@@ -39,6 +41,8 @@ def cvt(m: Modifiers, sources: int) -> Operation:
         raise Unsupported(f"cvt.{result}.{source} with {sources} sources")
     if not is_float(result) and not is_float(source):
         return _integer(result, source, m.has("sat"))
+    if source in PACKED:
+        raise Unsupported(f"cvt.{result}.{source}")
     conversion = Conversion(result, source, rounding, m.has("ftz"), m.has("sat"), m.has("relu"))
     return Operation(
         (width(source),), (width(result),), lambda alg, s: (alg.convert(conversion, s[0]),),
@@ -47,17 +51,35 @@ def cvt(m: Modifiers, sources: int) -> Operation:
 
 
 def _pack(m: Modifiers, result: str, source: str, rounding: str, sources: int) -> Operation:
-    """cvt.rn.f16x2.f32 d, a, b: a becomes the upper half (9.7.9.21)."""
+    """cvt.rn.f16x2.f32 d, a, b: a becomes the upper half; between packed types element by element (9.7.9.21)."""
     element, count = PACKED[result]
-    if source != "f32" or sources != count or element not in FLOATS:
+    from_packed = source in PACKED
+    inner = PACKED[source][0] if from_packed else source
+    if count != 2 or sources != (1 if from_packed else 2) or not is_float(element) or not is_float(inner):
         raise Unsupported(f"cvt.{result}.{source}")
-    conversion = Conversion(element, source, rounding, m.has("ftz"), m.has("sat"), m.has("relu"))
+    conversion = Conversion(element, inner, rounding, m.has("ftz"), m.has("sat"), m.has("relu"))
+    w = width(inner)
 
     def apply(alg: Any, s: tuple[Any, ...]) -> tuple[Any, ...]:
-        upper, lower = (alg.convert(conversion, x) for x in s)
-        return (alg.concatenate((lower, upper), 16),)
+        parts = tuple(alg.extract(s[0], 2 * w, w * i, w) for i in range(2)) if from_packed else (s[1], s[0])
+        return (alg.concatenate(tuple(alg.convert(conversion, x) for x in parts), width(element)),)
 
-    return Operation((32, 32), (32,), apply)
+    return Operation((2 * w,) if from_packed else (w, w), (2 * width(element),), apply)
+
+
+def _pack_integers(m: Modifiers, result: str, source: str, sources: int) -> Operation:
+    """cvt.pack.sat: two saturated integers, a above b, and above them the low bits of c where there is one."""
+    w = width(result)
+    if source != "s32" or not m.has("sat") or w not in (8, 16) or sources != (3 if w == 8 else 2):
+        raise Unsupported(f"cvt.pack.{result}.{source} with {sources} sources")
+    narrow = _integer(result, source, True)
+
+    def apply(alg: Any, s: tuple[Any, ...]) -> tuple[Any, ...]:
+        high, low = (narrow.apply(alg, (x,))[0] for x in s[:2])
+        pair = alg.concatenate((low, high), w)
+        return (pair if w == 16 else alg.concatenate((pair, alg.truncate(s[2], 32, 16)), 16),)
+
+    return Operation((32,) * sources, (32,), apply)
 
 
 def _integer(result: str, source: str, saturate: bool) -> Operation:
