@@ -237,7 +237,9 @@ def convert(result: str, source: str, words: frozenset[str], bits: int) -> int:
     """cvt with a floating-point side; integers are given and returned as unsigned bits of their width."""
     integral = next((m for m in ("rni", "rzi", "rmi", "rpi") if m in words), "")
     mode = next((m for m in ("rna", "rn", "rz", "rm", "rp") if m in words), "rn")
-    if source in FORMATS:
+    if source in EIGHTHS:
+        number = _from_eighth(bits, source)
+    elif source in FORMATS:
         if "ftz" in words and source == "f32":
             bits = flush(bits, source)
         number = decode(bits, source)
@@ -245,6 +247,9 @@ def convert(result: str, source: str, words: frozenset[str], bits: int) -> int:
         width = int(source[1:])
         value = bits - (1 << width) if source[0] == "s" and bits >> (width - 1) else bits
         number = Number(FINITE, value < 0, Fraction(value))
+    if result in EIGHTHS:
+        code = _eighth(number, result)
+        return 0 if "relu" in words and code & 0x80 and number.kind != NAN else code
     if result not in FORMATS:
         return _to_integer(number, result, source, integral or "rzi")
     form = FORMATS[result]
@@ -271,3 +276,30 @@ def _to_integer(number: Number, result: str, source: str, mode: str) -> int:
     else:
         value = min(max(round_whole(number.value, mode[:2]), low), high)
     return value & ((1 << width) - 1)
+
+
+EIGHTHS = ("e4m3", "e5m2")
+
+
+def _from_eighth(code: int, name: str) -> Number:
+    """e4m3: bias 7, all ones is NaN and there is no infinity; e5m2 is the upper half of an f16."""
+    if name == "e5m2":
+        return decode(code << 8, "f16")
+    negative, exponent, fraction = bool(code & 0x80), code >> 3 & 15, code & 7
+    if code & 0x7F == 0x7F:
+        return Number(NAN, negative)
+    value = Fraction(fraction + (8 if exponent else 0)) * Fraction(2) ** (max(exponent, 1) - 10)
+    return Number(FINITE, negative, -value if negative else value)
+
+
+def _eighth(number: Number, name: str) -> int:
+    """To nearest among all finite codes, ties to the even one; never beyond the largest (.satfinite)."""
+    if number.kind == NAN:
+        return 0x7F
+    sign = 0x80 if number.negative else 0
+    largest = 0x7E if name == "e4m3" else 0x7B
+    if number.kind == INFINITE:
+        return sign | largest
+    wanted = abs(number.value)
+    codes = range(largest + 1)
+    return sign | min(codes, key=lambda c: (abs(_from_eighth(c, name).value - wanted), c & 1))

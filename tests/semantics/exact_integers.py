@@ -28,7 +28,7 @@ def evaluate(opcode: str, words: frozenset[str], types: tuple[str, ...], s: tupl
         "mul": lambda: _product(values[0] * values[1], words, width),
         "mad": lambda: _saturated(_product(values[0] * values[1], words, width) + addend, words, width),
         "mul24": lambda: _product24(values, types[0], words),
-        "mad24": lambda: _product24(values, types[0], words) + values[2],
+        "mad24": lambda: _saturated(_product24(values, types[0], words) + values[2], words, width),
         "sad": lambda: values[2] + abs(values[0] - values[1]),
         "div": lambda: _quotient(values[0], values[1]),
         "rem": lambda: values[0] - values[1] * _quotient(values[0], values[1]),
@@ -54,7 +54,10 @@ def evaluate(opcode: str, words: frozenset[str], types: tuple[str, ...], s: tupl
         "dp4a": lambda: _dot(s, types),
         "szext": lambda: _szext(s, types[0], words),
         "bmsk": lambda: _bmsk(s, words),
+        "fns": lambda: _nth_set(s[0], s[1], signed(s[2], 32)),
     }
+    if opcode[-1] in "24" and opcode not in ("mul24", "mad24"):
+        return _video(opcode, words, types, s)
     return table[opcode]() if opcode in table else None
 
 
@@ -145,6 +148,44 @@ def _szext(s: tuple[int, ...], type_: str, words: frozenset[str]) -> int:
 def _bmsk(s: tuple[int, ...], words: frozenset[str]) -> int:
     start, length = (x & 31 if "wrap" in words else min(x, 32) for x in s)
     return ((1 << length) - 1) << start
+
+
+def _nth_set(mask: int, base: int, offset: int) -> int:
+    if offset == 0:
+        return base if mask >> base & 1 else 0xFFFFFFFF
+    places = range(base, 32) if offset > 0 else range(base, -1, -1)
+    found = [p for p in places if mask >> p & 1]
+    return found[abs(offset) - 1] if len(found) >= abs(offset) else 0xFFFFFFFF
+
+
+def _video(opcode: str, words: frozenset[str], types: tuple[str, ...], s: tuple[int, ...]) -> int:
+    count = int(opcode[-1])
+    w = 32 // count
+    relation = next((r for r in ("eq", "ne", "lt", "le", "gt", "ge") if r in words), "")
+    elements = []
+    for i in range(count):
+        a, b = (x >> (w * i) & ((1 << w) - 1) for x in s[:2])
+        a, b = (signed(x, w) if t[0] == "s" else x for x, t in zip((a, b), types[-2:], strict=True))
+        element = {
+            "vadd": a + b,
+            "vsub": a - b,
+            "vavrg": (a + b + (a + b >= 0)) >> 1,
+            "vmin": min(a, b),
+            "vmax": max(a, b),
+            "vabsdiff": abs(a - b),
+            "vset": {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}.get(relation, 0),
+        }[opcode[:-1]]
+        elements.append(int(element) & ((1 << w) - 1))
+    if "add" in words:
+        return s[2] + sum(signed(e, w) if types[0][0] == "s" else e for e in elements)
+    return sum(e << (w * i) for i, e in enumerate(elements))
+
+
+def pack(result: str, s: tuple[int, ...]) -> int:
+    """cvt.pack.sat from s32"""
+    w = int(result[1:])
+    high, low = (convert(result, "s32", True, x) & ((1 << w) - 1) for x in s[:2])
+    return (high << w | low | (s[2] << (2 * w) if len(s) == 3 else 0)) & 0xFFFFFFFF
 
 
 def convert(result: str, source: str, saturate: bool, bits: int) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hybridcc.passes.execute.numpy_algebra import ALGEBRA
-from hybridcc.ptx import parse_statements, semantics
+from hybridcc.ptx import parse_statements, semantics, types
 from hybridcc.ptx.nodes import Instruction
 from hybridcc.ptx.types import PACKED
 from tests.hardware.cases import Case, all_cases
@@ -64,8 +64,8 @@ def report(case: Case, row: list[int], got: int, wanted: int) -> str:
 
 @pytest.mark.parametrize("case", ARITHMETIC, ids=lambda c: c.name)
 def test_floating_point(case):
-    opcode, words, types = parts(case)
-    name, count = PACKED.get(types[0], (types[0], 1))
+    opcode, words, given = parts(case)
+    name, count = PACKED.get(given[0], (given[0], 1))
     width = FORMATS[name].width
     mask = (1 << width) - 1
     for row, got in zip(*computed(case)[1:], strict=True):
@@ -80,16 +80,22 @@ CONVERSIONS = [c for c in CASES if c.opcode == "cvt"]
 
 @pytest.mark.parametrize("case", CONVERSIONS, ids=lambda c: c.name)
 def test_conversion(case):
-    _, words, (result, source) = parts(case)
+    _, words, (result, source, *_) = parts(case)
     name, count = PACKED.get(result, (result, 1))
+    of, _ = PACKED.get(source, (source, 1))
+    width = types.width(name)
     for row, got in zip(*computed(case)[1:], strict=True):
-        for k, bits in enumerate(reversed(row)):
-            if name in FORMATS or source in FORMATS:
-                wanted = exact_floats.convert(name, source, words, bits)
-                width = FORMATS[name].width if name in FORMATS else int(name[1:])
+        if "pack" in words:
+            assert got == exact_integers.pack(result, tuple(row)), case.name
+            continue
+        lanes = [row[0] >> (types.width(of) * k) & 0xFFFF for k in range(2)] if of != source else row[::-1]
+        for k, bits in enumerate(lanes):
+            if types.is_float(of) and types.width(of) == 8:
+                bits &= 0xFF
+            if types.is_float(name) or types.is_float(of):
+                wanted = exact_floats.convert(name, of, words, bits)
             else:
-                width = int(name[1:])
-                wanted = exact_integers.convert(name, source, "sat" in words, bits) & ((1 << width) - 1)
+                wanted = exact_integers.convert(name, of, "sat" in words, bits) & ((1 << width) - 1)
             mine = got >> (width * k) & ((1 << width) - 1) if count > 1 else got
             assert same(mine, wanted, name), report(case, row, got, wanted)
 
@@ -100,15 +106,15 @@ INTEGER = [c for c in CASES if c not in ARITHMETIC and c.opcode not in ("cvt", "
 
 @pytest.mark.parametrize("case", INTEGER, ids=lambda c: c.name)
 def test_integer(case):
-    opcode, words, types = parts(case)
-    element, count = PACKED.get(types[0], (types[0], 1))
+    opcode, words, given = parts(case)
+    element, count = PACKED.get(given[0], (given[0], 1))
     operation, rows, results = computed(case)
     width = operation.results[0] // count
     silent = True
     for row, got in zip(rows, results, strict=True):
         for k in range(count):
             lane = tuple(x >> (width * k) & ((1 << width) - 1) for x in row) if count > 1 else tuple(row)
-            wanted = exact_integers.evaluate(opcode, words, (element, *types[1:]), lane)
+            wanted = exact_integers.evaluate(opcode, words, (element, *given[1:]), lane)
             if wanted is not None:
                 silent = False
                 mask = (1 << width) - 1
