@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from hybridcc.errors import ExecutionError
 from hybridcc.passes.arguments import flatten
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch, copy, memory
-from hybridcc.ptx import parse
-from hybridcc.ptx.nodes import Module
 
 Execute: TypeAlias = Callable[..., Any]
 """``hybridcc.execute``, or in tests a stand-in with its signature."""
@@ -32,15 +29,9 @@ class Outcome:
 
 
 def default_execute() -> Execute:
-    """The executor, reading each text once however often it runs."""
     from hybridcc.passes.execute import execute
 
-    return lambda ptx, *args, **options: execute(_parsed(ptx), *args, **options)
-
-
-@lru_cache(maxsize=8)
-def _parsed(ptx: str) -> Module:
-    return parse(ptx, "candidate.ptx")
+    return execute
 
 
 def run(kernel: Kernel, ptx: str, launch: Launch, execute: Execute, **options: object) -> Outcome:
