@@ -15,7 +15,7 @@ help: ## this text
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: $(VENV)/.base ## build examples/conv1d.py for three architectures, with no GPU and no model
-	$(BIN)/hybridcc build examples/conv1d.py -o $(OUT)/ --arch $(ARCH) --accept tested
+	$(BIN)/hybridcc build examples/conv1d.py -o $(OUT)/ --arch $(ARCH) --accept tested --select proved
 
 test: lint $(VENV)/.test ## lint and every test but the slow ones
 	$(BIN)/python -m pytest -m "not slow" -n auto --dist loadgroup $(PYTEST_ARGS)

@@ -14,6 +14,7 @@ from hybridcc.passes.verify import examples as example_launches
 from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.pipeline import Options, Progress, optimize
+from hybridcc.racing import race_here
 from hybridcc.records import Accept, Failure, KernelRecord, Select
 from hybridcc.runtime import bundle, folder
 
@@ -81,7 +82,9 @@ def _one(
     begin = time.monotonic()
     launches = _launches(source, inputs)
     asked = None if rewriter is None else _Listening(rewriter)
-    record = optimize(source.kernels, options, asked, launches, progress, (failure[0],) if failure else ())
+    before = (failure[0],) if failure else ()
+    race = race_here(launches, progress, options.seed)
+    record = optimize(source.kernels, options, asked, launches, progress, before, race)
     progress(f"{source.name}: writing")
     log = {"made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seconds": round(time.monotonic() - begin, 3)}
     written = bundle.write(place / bundle.folder_name(source.name), manifest_of(record), files_of(record), log)

@@ -198,7 +198,7 @@ def _race(
         alignments=alignments,
         progress=run.progress,
     )
-    return {c.name: _speed(c.name, run.race, device) for c in candidates}
+    return {c.name: speed_of(c.name, run.race, device) for c in candidates}
 
 
 def _numbas_own(run: _Run, types: Sequence[Any]) -> Contender:
@@ -208,13 +208,13 @@ def _numbas_own(run: _Run, types: Sequence[Any]) -> Contender:
     return Contender(NUMBA, bytes(getattr(cubin, "code", cubin)), kernel.entry_name)
 
 
-def _speed(name: str, raced: Race, device: Device) -> Speed:
+def speed_of(name: str, raced: Race, device: Device) -> Speed:
     """The measurement in the records' words. Never faster than Numba's own code unless it beats that too."""
     if raced.void:
         return Speed("inconclusive", f"{raced.void}; next: {raced.next_step}", device=device.name)
     deviation = next((d for d in raced.deviations if d.contender == name), None)
     if deviation is not None:
-        return Speed("inconclusive", f"refuted on the device: {deviation.what}", device=device.name)
+        return Speed("inconclusive", "refuted on the device", device=device.name, deviation=deviation.what)
     measured = raced.measurements[name]
     own = raced.measurements.get(NUMBA)
     if measured.kind == "faster" and own is not None and not _beats(measured, own):

@@ -268,7 +268,14 @@ def _race(
         work.progress(f"{kernel.name} {kernel.arch}: race")
         speeds = attempt("race", failures, lambda: race(kernel, baseline, runners), {})
     absent = Speed("not_measured", f"no {kernel.arch} GPU here" if race is None else "not raced")
-    return tuple(replace(c, speed=speeds.get(c.name, absent)) for c in candidates)
+    return tuple(_raced(c, speeds.get(c.name, absent)) for c in candidates)
+
+
+def _raced(candidate: CandidateRecord, speed: Speed) -> CandidateRecord:
+    """With its speed; out if the device found what the executor did not."""
+    if not speed.deviation:
+        return replace(candidate, speed=speed)
+    return replace(candidate, speed=speed, fate=Fate("failed", "REFUTED_ON_DEVICE", speed.deviation))
 
 
 def _with_instructions(

@@ -53,6 +53,8 @@ class Speed:
     ratio: float | None = None
     interval: tuple[float, float] | None = None
     device: str = ""
+    deviation: str = ""
+    """How the variant's memory differed from the baseline's on the device, or how it ended the process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,12 @@ def _split(flat: tuple[Extent, ...], counts: tuple[int, ...]) -> tuple[tuple[Ext
     return tuple(tuple(itertools.islice(rest, count)) for count in counts)
 
 
-def from_example(kernel: Kernel, example: Launch) -> Plan:
-    """The plan whose sizes at some point give the example: equal extents stay equal, sums stay sums."""
+def from_example(kernel: Kernel, example: Launch, *, loose: bool = False) -> Plan:
+    """The plan whose sizes at some point give the example: equal extents stay equal, sums stay sums.
+
+    Products, multiples and small offsets are kept too unless ``loose``: such a relation may be the kernel's contract
+    or a coincidence of round numbers, and only a run can tell.
+    """
     per_argument = [_example_extents(value) for value in example.values]
     counts = slots(kernel)
     numbers = [numbers[:count] for numbers, count in zip(per_argument, counts, strict=True)]
@@ -121,7 +125,7 @@ def from_example(kernel: Kernel, example: Launch) -> Plan:
     free: list[str] = []
     named: dict[int, str] = {}
     for number in distinct:
-        relation = Extent(constant=number) if number <= SMALL else _relation(number, named, known)
+        relation = Extent(constant=number) if number <= SMALL else _relation(number, named, loose)
         if relation is None:
             name = next(names, None)
             relation = Extent(constant=number) if name is None else Extent(((name, 1),))
@@ -142,12 +146,14 @@ def _example_extents(value: object) -> tuple[int, ...]:
     return ()
 
 
-def _relation(number: int, named: Mapping[int, str], known: Mapping[int, Extent]) -> Extent | None:
+def _relation(number: int, named: Mapping[int, str], loose: bool) -> Extent | None:
     """``number`` from smaller sizes: a sum give or take one, a product, a small offset, a multiple."""
     sizes = sorted(named, reverse=True)
     for first, second in itertools.combinations(sizes, 2):
         if abs(number - first - second) <= 1:
             return Extent(((named[first], 1), (named[second], 1)), number - first - second)
+    if loose:
+        return None
     for first, second in itertools.combinations_with_replacement(sizes, 2):
         if number == first * second:
             return Extent(product=(named[first], named[second]))

@@ -261,6 +261,29 @@ def test_plan_from_example_finds_the_relations():
     assert [t.at({"n": 5, "m": 6, "k": 7}) for t in plan.threads] == [c[1], c[0]]
 
 
+def test_coincidences_of_round_numbers_are_let_go_and_contracts_kept():
+    """128 rows of 512: nothing ties them. A buffer of four floats per point: that is the contract."""
+
+    def colsum(i, a, rows, columns, y, ny):
+        if i < columns:
+            y[i] = sum((a[k, i] for k in range(rows)), np.float32(0))
+        return i < columns
+
+    def points(i, p, np_, y, ny):
+        if i < ny:
+            y[i] = p[4 * i] + p[4 * i + 3]
+        return i < ny
+
+    rows = Launch((16, 1, 1), (32, 1, 1), (np.ones((128, 512), np.float32), np.ones(512, np.float32)))
+    tied = Launch((4, 1, 1), (32, 1, 1), (np.ones(512, np.float32), np.ones(128, np.float32)))
+    loose = reference_for(
+        kernel(argument("a", ndim=2), argument("y")), examples=[rows], execute=executor(baseline=colsum)
+    )
+    kept = reference_for(kernel(argument("p"), argument("y")), examples=[tied], execute=executor(baseline=points))
+    assert loose.plans == ("n,m; m",)
+    assert kept.plans == ("4*n; n",)
+
+
 def test_scalars_take_part_in_plans():
     saxpy = kernel(
         Argument("a", ScalarType("float32"), (Field("value", ".f32"),)),
