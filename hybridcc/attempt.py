@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from hybridcc.errors import (
-    DEBUG_VARIABLE,
-    AnswerRejected,
-    ExecutionError,
-    HybridccError,
-    SpliceRefused,
-    debugging,
-)
+from hybridcc.errors import DEBUG_VARIABLE, HybridccError, code_of, debugging
 from hybridcc.records import Failure
 
 T = TypeVar("T")
@@ -34,12 +27,3 @@ def attempt(stage: str, failures: list[Failure], action: Callable[[], T], otherw
             raise
         failures.append(Failure(stage, "INTERNAL", f"{type(error).__name__}: {error}; {DEBUG_VARIABLE}=1 shows where"))
     return otherwise
-
-
-def code_of(error: HybridccError) -> str:
-    """The stable word for a failure: a refusal's or a fault's own reason where it has one."""
-    match error:
-        case AnswerRejected(reason=reason) | SpliceRefused(reason=reason) | ExecutionError(reason=reason):
-            return reason
-        case _:
-            return error.code

@@ -194,3 +194,12 @@ class ExecutionError(HybridccError):
         self.thread = thread
         self.block = block
         super().__init__(what, where=where, next_step=next_step)
+
+
+def code_of(error: HybridccError) -> str:
+    """The stable word for a failure: a refusal's or a fault's own reason where it has one."""
+    match error:
+        case AnswerRejected(reason=reason) | SpliceRefused(reason=reason) | ExecutionError(reason=reason):
+            return reason
+        case _:
+            return error.code

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from hybridcc.errors import DEBUG_VARIABLE, HybridccError, debugging
+from hybridcc.errors import DEBUG_VARIABLE, HybridccError, code_of, debugging
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +31,7 @@ def guarded(verb: Callable[P, R]) -> Callable[P, R]:
         except HybridccError as error:
             _show_traceback_if_asked()
             sys.stdout.flush()
-            typer.echo(f"hybridcc: error [{error.code}]: {error}", err=True)
+            typer.echo(f"hybridcc: error [{code_of(error)}]: {error}", err=True)
             raise typer.Exit(error.exit_code) from None
         except BrokenPipeError:
             # The reader (head, less) has gone: nothing is wrong, and nothing more can be said to it.

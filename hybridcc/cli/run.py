@@ -37,7 +37,10 @@ def run(
         list[str] | None,
         typer.Option(help="One argument, in order: f32:2.5, f32[1024]=random, s64:7, @x.npy. Repeat for each."),
     ] = None,
-    inputs: Annotated[str | None, typer.Option(help=".py or .npz with a launch, in place of --arg.")] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(help=".py or .npz with a launch, in place of --arg; without both, the kernel's examples."),
+    ] = None,
     entry: Annotated[str | None, typer.Option(help="Which entry of the file.")] = None,
     signature: Annotated[str | None, typer.Option(help="Types for a plain function in a .py file.")] = None,
     shared_bytes: Annotated[int, typer.Option(min=0, help="Dynamic shared memory per block.")] = 0,
@@ -47,6 +50,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a kernel on the CPU; every access, race and barrier is checked."""
+    from hybridcc.passes.verify import examples
     from hybridcc.passes.verify.bare import with_arguments
     from hybridcc.sources import load
 
@@ -59,7 +63,10 @@ def run(
     kernel = source.kernels[0]
     if inputs is not None:
         kernel = with_arguments(kernel)
-    launch = _launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
+    if source.examples is not None and not arg and inputs is None:
+        launch = examples.from_callable(source.examples, kernel, target)[0]
+    else:
+        launch = _launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
     finished = _run(kernel, launch, schedule.value, seed)
     if out is not None:
         from hybridcc.passes.verify import stored

@@ -53,7 +53,7 @@ def _values(launch: Launch, prefix: str, values: Sequence[object], *, whole: boo
             held[f"{prefix}{index}"] = np.asarray(value)
             continue
         k = number[id(buffer_of(value))]
-        if whole and value is roots[k] and users[k] == 1:
+        if whole and users[k] == 1 and value.nbytes == roots[k].nbytes and value.flags.forc:
             held[f"{prefix}{index}"] = value
             continue
         view = {
