@@ -32,7 +32,8 @@ def test_help_loads_no_heavy_library():
 
 
 def test_import_takes_less_than_50_ms_and_help_less_than_200_ms():
-    """In CPU time, the best of three: the machine that runs the tests is seldom idle."""
+    """In CPU time, the best of several: the machine that runs the tests is seldom idle. The bare interpreter's start,
+    with whatever other packages hook into it, is not ours."""
     code = "import time; t = time.process_time(); import hybridcc; print(time.process_time() - t)"
     assert min(float(python("-c", code).stdout) for _ in range(3)) < 0.050
 
@@ -42,7 +43,8 @@ def test_import_takes_less_than_50_ms_and_help_less_than_200_ms():
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(seconds("-m", "hybridcc", "--help") for _ in range(3)) < 0.200
+    bare = min(seconds("-c", "pass") for _ in range(5))
+    assert min(seconds("-m", "hybridcc", "--help") for _ in range(5)) - bare < 0.200
 
 
 def test_unknown_attribute_is_named():
