@@ -290,6 +290,12 @@ def zero_extend(a: Polynomial, width: int) -> Polynomial:
         inner = single.arguments[0]
         assert isinstance(inner, Polynomial)
         return zero_extend(inner, width)
+    if single.operation == "trunc":
+        inner = single.arguments[0]
+        assert isinstance(inner, Polynomial)
+        source = as_atom(inner)
+        if source is not None and source.width == width and source.bound >> a.width == 0:
+            return inner  # nothing was cut off
     return atom("zext", (a,), width, single.bound)
 
 

@@ -59,9 +59,13 @@ def special(name: str, width: int = 32) -> Polynomial:
     return variable(f"special:{name}", 32, _GREATEST[name])
 
 
-def address_of(name: str, width: int = 64) -> Polynomial:
-    """The address of a variable (in its own state space's window unless it was made generic)."""
-    return variable(f"address:{name}", width)
+def address_of(name: str, space: str, width: int = 64) -> Polynomial:
+    """The address of a variable of a state space (``.shared``), in that space's own window.
+
+    Shared addresses are 32-bit numbers: ptxas takes 32-bit registers for them.
+    """
+    bound = (1 << 32) - 1 if space == ".shared" else None
+    return variable(f"address:{space}:{name}", width, bound)
 
 
 def memory() -> Memory:
@@ -71,11 +75,12 @@ def memory() -> Memory:
 def named(name: str, width: int) -> Polynomial | None:
     """The entry value of that variable name, or None if it names something else."""
     kind, _, rest = name.partition(":")
-    if kind == "special":
-        return special(rest, width)
-    if kind in ("parameter", "address"):
-        return variable(name, width)
-    return None
+    if kind == "special" and rest in _GREATEST and width == 32:
+        return special(rest)
+    if kind == "address" and width == 64:
+        space, _, symbol = rest.partition(":")
+        return address_of(symbol, space)
+    return variable(name, width) if kind == "parameter" else None
 
 
 def launch_conditions() -> tuple[Condition, ...]:

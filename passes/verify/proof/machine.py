@@ -29,12 +29,15 @@ from hybridcc.passes.verify.proof.terms import (
     select,
     variable,
 )
+from hybridcc.ptx import isa
 from hybridcc.ptx.nodes import Address, Immediate, Instruction, Member, Name, Not, Operand, Pair, Vector
 
 STEP_LIMIT: Final = 20_000
 """Instructions on all paths between two cut points: a loop without a cut point ends here."""
 
-_STRONG: Final = frozenset((".volatile", ".relaxed", ".acquire", ".release", ".mmio"))
+_STRONG: Final = frozenset((".volatile", ".relaxed", ".acquire", ".release", ".mmio", ".cv", ".wt"))
+_PLAIN: Final = frozenset((".weak", ".nc", ".v2", ".v4", ".v8", ".ca", ".cg", ".cs", ".lu", ".wb"))
+"""Modifiers of a weak access that change nothing about its value."""
 _SPACES: Final = {
     ".global": "global",
     ".shared": "shared",
@@ -121,7 +124,9 @@ class Machine:
         if handler is not None:
             handler(self, state, context, instruction)
         elif opcode in _BARRIERS or opcode in _FENCES or opcode in _EXCHANGES:
-            self._effect(state, instruction, first=0 if opcode not in _EXCHANGES else 1)
+            if opcode in _EXCHANGES and ".sync" not in instruction.modifiers:
+                raise Unsupported(f"{instruction.full_opcode} without .sync", self.place(state.at))
+            self._effect(state, instruction)
         else:
             self._compute(state, context, instruction, guard)
             state.at += 1
@@ -237,8 +242,9 @@ class Machine:
             self._load_parameter(state, context, instruction)
             return
         if not _STRONG.isdisjoint(instruction.modifiers):
-            self._effect(state, instruction, first=1)
+            self._effect(state, instruction)
             return
+        self._check_plain(state, instruction)
         width = self.program.type_width(kind)
         address = self._address(state, instruction.operands[1])
         targets = _elements(instruction.operands[0])
@@ -282,8 +288,9 @@ class Machine:
         if space in ("param", "const"):
             raise Unsupported(f"a store to .{space}", self.place(state.at))
         if not _STRONG.isdisjoint(instruction.modifiers):
-            self._effect(state, instruction, first=0)
+            self._effect(state, instruction)
             return
+        self._check_plain(state, instruction)
         width = self.program.type_width(instruction.modifiers[-1])
         address = self._address(state, instruction.operands[0])
         sources = _elements(instruction.operands[1])
@@ -293,6 +300,13 @@ class Machine:
             state.memory = memory.store(state.memory, space, context.simplified(at), value)
             state.stores.append(_access(space, at, width, len(sources), k))
         state.at += 1
+
+    def _check_plain(self, state: State, instruction: Instruction) -> None:
+        """Refuse what only looks like a plain load or store: st.async, st.bulk and whatever comes next."""
+        for modifier in instruction.modifiers[:-1]:
+            hint = modifier.startswith((".L1::", ".L2::"))
+            if not (hint or modifier in _PLAIN or modifier in _SPACES):
+                raise Unsupported(instruction.full_opcode, self.place(state.at))
 
     def _space(self, instruction: Instruction) -> str:
         for modifier in instruction.modifiers:
@@ -305,16 +319,15 @@ class Machine:
     # --- effects ---
 
     def _atomic(self, state: State, context: Context, instruction: Instruction) -> None:
-        self._effect(state, instruction, first=1 if instruction.opcode == "atom" else 0)
+        self._effect(state, instruction)
 
-    def _effect(self, state: State, instruction: Instruction, first: int) -> None:
-        """Something that other threads see or take part in: its operands are compared, its results are unknown.
-
-        ``first`` is the number of destination operands, 0 or 1.
-        """
+    def _effect(self, state: State, instruction: Instruction) -> None:
+        """Something that other threads see or take part in: its operands are compared, its results are unknown."""
+        first = self._destinations(state, instruction)
         operands: list[Polynomial | Condition] = []
-        for operand in instruction.operands[first:]:
-            operands += self._effect_operand(state, instruction, operand)
+        types = isa.operand_types(instruction)
+        for operand, kind in zip(instruction.operands[first:], types[first:], strict=True):
+            operands += self._effect_operand(state, operand, kind)
         name = instruction.full_opcode
         state.memory = memory.effect(state.memory, name, tuple(operands))
         if instruction.opcode in _BARRIERS or instruction.opcode in _EXCHANGES:
@@ -323,15 +336,27 @@ class Machine:
             self._effect_results(state, instruction.operands[0])
         state.at += 1
 
-    def _effect_operand(self, state: State, instruction: Instruction, operand: Operand) -> list[Polynomial | Condition]:
+    def _destinations(self, state: State, instruction: Instruction) -> int:
+        """How many operands, 0 or 1, are written: the instruction table says (bar.red has one, bar.sync none)."""
+        found = isa.form(instruction)
+        roles = "?" if found is None else "".join(rule.role for rule in found.operands)
+        if roles[1:].strip("umi") or roles[:1] not in ("", "d", "u", "m", "i"):
+            raise Unsupported(f"{instruction.full_opcode} with operands {roles}", self.place(state.at))
+        return int(roles[:1] == "d")
+
+    def _effect_operand(self, state: State, operand: Operand, kind: str) -> list[Polynomial | Condition]:
+        """An operand as wide as it comes; a number as wide as the instruction table says, else 64 bits."""
         match operand:
             case Address():
                 return [self._address(state, operand)]
             case Vector(items):
-                return [x for item in items for x in self._effect_operand(state, instruction, item)]
+                return [x for item in items for x in self._effect_operand(state, item, kind)]
             case Immediate():
-                # The width that an instruction gives a number is no matter: both sides get the same one.
-                return [constant(self.program.number(operand), 64)]
+                try:
+                    width = self.program.type_width(kind)
+                except Unsupported:
+                    width = 64
+                return [constant(self.program.bits(operand, width), width)]
             case _:
                 return [self._read(state, operand, 64)]
 

@@ -63,17 +63,17 @@ def _condition(fact: f.Fact, widths: tuple[int, ...]) -> Condition | None:
             return negation(signed_less(right, left))
         case f.Relation.LT:
             return signed_less(left, right)
-        case f.Relation.MULTIPLE_OF if isinstance(fact.right, int) and fact.right > 0:
+        case f.Relation.MULTIPLE_OF if isinstance(fact.right, int) and fact.right.bit_count() == 1 and fact.right > 0:
             return equal(bitvector.unsigned_remainder(left, right), constant(0, 64))
         case _:
             return None
 
 
 def _value(term: f.Term, widths: tuple[int, ...]) -> Polynomial | None:
-    """64 bits; a 32-bit parameter is sign-extended, a special register is never negative."""
+    """64 bits. A narrower parameter has no sign that the fact would tell, so it is left alone."""
     match term:
-        case f.Parameter(index, _) if index < len(widths) and widths[index] in (8, 16, 32, 64):
-            return bitvector.sign_extend(entry.parameter(index, 0, widths[index]), 64)
+        case f.Parameter(index, _) if index < len(widths) and widths[index] == 64:
+            return entry.parameter(index, 0, 64)
         case f.Special(name):
             try:
                 return bitvector.zero_extend(entry.special(name), 64)

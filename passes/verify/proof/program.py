@@ -37,7 +37,8 @@ class Program:
     labels: Mapping[str, int] = field(repr=False)
     registers: Mapping[str, str] = field(repr=False)
     parameters: tuple[tuple[str, int], ...] = field(repr=False)
-    variables: frozenset[str] = field(repr=False)
+    variables: Mapping[str, str] = field(repr=False)
+    """The state space of each variable."""
     interface: tuple[object, ...] = field(repr=False)
     digest: str
     places: tuple[str, ...] = field(repr=False)
@@ -103,7 +104,7 @@ class Program:
             case Name("WARP_SZ"):
                 return constant(32, width)
             case Name(text) if text in self.variables:
-                return truncate(entry.address_of(text), width)
+                return truncate(entry.address_of(text, self.variables[text]), width)
             case Name(text) if text.startswith("%"):
                 return self._special(text.removeprefix("%"), width)
             case _:

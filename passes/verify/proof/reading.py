@@ -23,8 +23,8 @@ from hybridcc.ptx.nodes import (
     Variable,
 )
 
-_ABOUT_LINES = frozenset((".loc", ".file", ".pragma", ".section"))
-"""Directives that say where code came from or how to tune it, and nothing about what it does."""
+_ABOUT_LINES = frozenset((".loc", ".file", ".section", "@@"))
+"""Directives that say where code came from, and nothing about what it does."""
 
 
 def read_program(module: Module, entry: str | None = None) -> Program:
@@ -44,8 +44,10 @@ def read_program(module: Module, entry: str | None = None) -> Program:
                 declared.append(statement)
             case Raw(text):
                 raise Unsupported(f"a statement that was not understood: {text}", _place(module, statement))
-            case Directive(name) if name in _ABOUT_LINES:
+            case Directive(name, arguments) if name in _ABOUT_LINES or (name, arguments) == (".pragma", '"nounroll"'):
                 pass
+            case Directive(".pragma", arguments):  # used_bytes_mask promises something about the next load
+                raise Unsupported(f".pragma {arguments}", _place(module, statement))
             case Comment() | RegisterDeclaration():
                 pass
             case _:
@@ -62,7 +64,7 @@ def read_program(module: Module, entry: str | None = None) -> Program:
         labels,
         dict(scoped.types),
         parameters,
-        frozenset(v for v in scoped.variables if v not in names),
+        {name: v.space for name, v in scoped.variables.items() if name not in names},
         shared,
         hashlib.sha256(body.encode()).hexdigest(),
         tuple(_place(module, i) for i in instructions),
@@ -87,7 +89,7 @@ def _surroundings(module: Module, entry: Function) -> tuple[object, ...]:
         match item:
             case Comment() | Section():
                 pass
-            case Directive(name) if name in _ABOUT_LINES or name == ".version":
+            case Directive(name) if name in _ABOUT_LINES:
                 pass
             case Function() if item is entry:
                 kept.append((item.kind, item.name, item.parameters, item.linkage, item.attributes))

@@ -30,8 +30,8 @@ def entry_values(program: Program, rng: random.Random) -> dict[str, int]:
         values[f"special:ntid.{axis}"], values[f"special:nctaid.{axis}"] = ntid, nctaid
         values[f"special:tid.{axis}"], values[f"special:ctaid.{axis}"] = rng.randrange(ntid), rng.randrange(nctaid)
     values["special:laneid"] = values["special:tid.x"] % 32
-    for name in program.variables:
-        values[f"address:{name}"] = 4096 + 65536 * (sum(map(ord, name)) % 97)
+    for name, space in program.variables.items():
+        values[f"address:{space}:{name}"] = 4096 + 65536 * (sum(map(ord, name)) % 97)
     return values
 
 
