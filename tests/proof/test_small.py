@@ -152,8 +152,10 @@ TRAPS = {
         "ld.global.f32 %f0, [%a4]; add.rn.ftz.f32 %f1, %f0, %f0; st.global.f32 [%a5], %f1;",
     ),
     "not less is not greater or equal where NaN is about": (
-        "ld.global.f32 %f0, [%a4]; setp.ge.f32 %p0, %f0, 0f00000000; selp.b32 %r4, 1, 0, %p0; st.global.u32 [%a5], %r4;",
-        "ld.global.f32 %f0, [%a4]; setp.lt.f32 %p0, %f0, 0f00000000; selp.b32 %r4, 0, 1, %p0; st.global.u32 [%a5], %r4;",
+        "mov.f32 %f1, 0f00000000; ld.global.f32 %f0, [%a4];"
+        "setp.ge.f32 %p0, %f0, %f1; selp.b32 %r4, 1, 0, %p0; st.global.u32 [%a5], %r4;",
+        "mov.f32 %f1, 0f00000000; ld.global.f32 %f0, [%a4];"
+        "setp.lt.f32 %p0, %f0, %f1; selp.b32 %r4, 0, 1, %p0; st.global.u32 [%a5], %r4;",
     ),
     "a barrier dropped": (
         "st.shared.u32 [tile], %r1; bar.sync 0; ld.shared.u32 %r4, [tile]; st.global.u32 [%a5], %r4;",
@@ -287,8 +289,11 @@ LOOP_TRAPS = {
     "one trip too few": LOOP.replace("add.s64 %a6, %a6, 1; setp", "add.s64 %a6, %a6, 1; add.s64 %a8, %a6, 1; setp")
     .replace("setp.lt.s64 %p1, %a6, %a2", "setp.lt.s64 %p1, %a8, %a2"),
     "no guard for zero trips": LOOP.replace("@%p0 bra $X;", ""),
-    "two accumulators": LOOP.replace("add.f32 %f0, %f0, %f1;", "add.f32 %f2, %f0, %f1; mov.f32 %f0, %f3; mov.f32 %f3, %f2;")
-    .replace("mov.u64 %a6, 0;", "mov.u64 %a6, 0; mov.f32 %f3, 0f00000000;").replace("$X:", "add.f32 %f0, %f0, %f3; $X:"),
+    "two accumulators": LOOP.replace(
+        "add.f32 %f0, %f0, %f1;", "add.f32 %f2, %f0, %f1; mov.f32 %f0, %f3; mov.f32 %f3, %f2;"
+    )
+    .replace("mov.u64 %a6, 0;", "mov.u64 %a6, 0; mov.f32 %f3, 0f00000000;")
+    .replace("$X: st", "$X: add.f32 %f0, %f0, %f3; st"),
     "a load past the end": LOOP.replace("add.s64 %a6, %a6, 1;", "ld.global.f32 %f4, [%a7+4]; add.s64 %a6, %a6, 1;"),
     "another stride": LOOP.replace("shl.b64 %a7, %a6, 2", "shl.b64 %a7, %a6, 3"),
 }  # fmt: skip
