@@ -68,7 +68,7 @@ def _harmless(right: str, text: str) -> bool:
     rng = random.Random(5)
     tracers = (Tracer(first, frozenset(), commuting=True), Tracer(second, frozenset(), commuting=True))
     for _ in range(300):
-        values = entry_values(first, rng)
+        values = entry_values(first, Premises(()), rng)
         if not satisfies(values, Premises(())):
             continue
         p = tracers[0].run(values)

@@ -44,7 +44,7 @@ def traced(base: Program, candidate: Program, premises: Premises, seed: int) -> 
     runs: list[al.Run] = []
     aligned = al.align(runs, opaque)
     for launch in range(LAUNCHES):
-        values = entry_values(base, rng)
+        values = entry_values(base, premises, rng)
         if satisfies(values, premises):
             run = _traced_once(tracers, values)
             if run is not None:

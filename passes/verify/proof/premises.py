@@ -24,6 +24,8 @@ class Premises:
 
     conditions: tuple[Condition, ...]
     separate: Separate | None = None
+    facts: tuple[f.Fact, ...] = ()
+    """Those that the conditions came from: sampling keeps to them."""
     used: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
 
@@ -35,7 +37,7 @@ def premises(facts: Iterable[f.Fact], parameter_widths: tuple[int, ...]) -> Prem
     itself, and disjointness is not used yet: each is set aside, which can only make a proof harder.
     """
     conditions = list(entry.launch_conditions())
-    used: list[str] = []
+    used: list[f.Fact] = []
     aside: list[str] = []
     for fact in facts:
         condition = None
@@ -45,8 +47,9 @@ def premises(facts: Iterable[f.Fact], parameter_widths: tuple[int, ...]) -> Prem
             aside.append(str(fact))
         else:
             conditions.append(condition)
-            used.append(f"{fact} ({fact.origin.value})")
-    return Premises(tuple(dict.fromkeys(conditions)), None, tuple(used), tuple(aside))
+            used.append(fact)
+    words = tuple(f"{fact} ({fact.origin.value})" for fact in used)
+    return Premises(tuple(dict.fromkeys(conditions)), None, tuple(used), words, tuple(aside))
 
 
 def _condition(fact: f.Fact, widths: tuple[int, ...]) -> Condition | None:

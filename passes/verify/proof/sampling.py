@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from hybridcc.passes.facts import Parameter, Relation, Special
 from hybridcc.passes.verify.proof.premises import Premises
 from hybridcc.passes.verify.proof.program import Program
 from hybridcc.ptx.nodes import Address, Instruction, Name
@@ -12,26 +13,49 @@ from hybridcc.ptx.nodes import Address, Instruction, Name
 _SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20, 23, 24, 32, 33)
 
 
-def entry_values(program: Program, rng: random.Random) -> dict[str, int]:
-    """One thread of one launch. It may break a premise: see ``satisfies``."""
-    values: dict[str, int] = {}
+def entry_values(program: Program, premises: Premises, rng: random.Random) -> dict[str, int]:
+    """One thread of one launch. Equalities among the facts are kept; another premise it may break: see satisfies."""
     pointers = _pointers(program)
-    for index, (_, width) in enumerate(program.parameters):
+    numbers: dict[int, int] = {}
+    for index in range(len(program.parameters)):
         wide = index in pointers or rng.random() < 0.08
-        value = rng.getrandbits(60) & ~255 if wide else rng.choice(_SIZES)
+        numbers[index] = rng.getrandbits(60) & ~255 if wide else rng.choice(_SIZES)
+    values = _launch(premises, rng)
+    for fact in premises.facts:
+        if fact.relation is Relation.EQ and isinstance(fact.left, Parameter):
+            match fact.right:
+                case int():
+                    numbers[fact.left.index] = fact.right
+                case Parameter(index, _) if index in numbers:
+                    numbers[fact.left.index] = numbers[index]
+                case Special(name) if f"special:{name}" in values:
+                    numbers[fact.left.index] = values[f"special:{name}"]
+    for index, (_, width) in enumerate(program.parameters):
         for bits in (8, 16, 32, 64):
-            values[f"parameter:{index}:0:{bits}"] = value & ((1 << bits) - 1)
+            values[f"parameter:{index}:0:{bits}"] = numbers[index] & ((1 << bits) - 1)
         for offset in range(0, min(width, 4096) // 8 if width > 64 else 0, 4):
             values[f"parameter:{index}:{offset}:32"] = rng.getrandbits(32)
             values[f"parameter:{index}:{offset}:64"] = rng.getrandbits(64)
+    for name, space in program.variables.items():
+        values[f"address:{space}:{name}"] = 4096 + 65536 * (sum(map(ord, name)) % 97)
+    return values
+
+
+def _launch(premises: Premises, rng: random.Random) -> dict[str, int]:
+    values: dict[str, int] = {}
+    fixed = {
+        fact.left.name: fact.right
+        for fact in premises.facts
+        if fact.relation is Relation.EQ and isinstance(fact.left, Special) and isinstance(fact.right, int)
+    }
     for axis in "xyz":
         ntid = rng.choice((1, 2, 3, 4, 8, 32)) if axis == "x" else rng.choice((1, 1, 2, 4))
         nctaid = rng.choice((1, 2, 3))
+        ntid, nctaid = fixed.get(f"ntid.{axis}", ntid), fixed.get(f"nctaid.{axis}", nctaid)
         values[f"special:ntid.{axis}"], values[f"special:nctaid.{axis}"] = ntid, nctaid
-        values[f"special:tid.{axis}"], values[f"special:ctaid.{axis}"] = rng.randrange(ntid), rng.randrange(nctaid)
+        values[f"special:tid.{axis}"] = rng.randrange(min(ntid, 4) if rng.random() < 0.7 else ntid)
+        values[f"special:ctaid.{axis}"] = rng.randrange(nctaid)
     values["special:laneid"] = values["special:tid.x"] % 32
-    for name, space in program.variables.items():
-        values[f"address:{space}:{name}"] = 4096 + 65536 * (sum(map(ord, name)) % 97)
     return values
 
 
