@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hybridcc.asking import MOST_REGIONS, regions_of
 from hybridcc.attempt import attempt
+from hybridcc.errors import MissingExtra
 from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.verdict import Tested, Unknown
 from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.passes.verify.reference import Reference, reference_for
@@ -243,14 +245,31 @@ def _verify(kernel: Kernel, name: str, text: str, rewritten: Sequence[str], work
         work.progress(f"{kernel.name}: finding inputs")
         work.references[baseline] = reference_for(kernel, examples=work.examples, seed=work.options.seed)
     if key not in work.verdicts:
-        work.verdicts[key] = examine(
+        examined = examine(
             work.references[baseline],
             text.replace(kernel.entry, work.references[baseline].kernel.entry),
             rewritten=rewritten,
             most=work.options.launches,
             progress=lambda done, most: work.progress(f"{kernel.name} {kernel.arch}: {name}, input {done} of {most}"),
         )
+        work.verdicts[key] = _prove(kernel, name, text, examined, work)
     return work.verdicts[key]
+
+
+def _prove(kernel: Kernel, name: str, text: str, examined: Examination, work: _Work) -> Examination:
+    """Where no test told the two apart and the policy asks for a proof, the proof, or why there is none."""
+    from hybridcc.passes.verify.proving import prove
+
+    if work.options.accept != "proved" or not isinstance(examined.verdict, Tested):
+        return examined
+    work.progress(f"{kernel.name} {kernel.arch}: {name}, proving")
+    try:
+        verdict = prove(kernel.ptx, text, kernel.entry, kernel.facts)
+    except MissingExtra as missing:
+        verdict = Unknown(str(missing))
+    if isinstance(verdict, Unknown):
+        return replace(examined, notes=(*examined.notes, f"not proved: {verdict.reason}"))
+    return replace(examined, verdict=verdict)
 
 
 def _race(

@@ -54,10 +54,21 @@ def prove(
 
     ``base`` and ``candidate`` are whole PTX modules. Of ``facts``, those that may carry a proof are used (see
     premises.py) and named in the certificate. ``isolated`` runs the work in a child process under SECONDS and
-    MEMORY_BYTES. Raises InputError for texts that cannot be read and MissingExtra without a solver.
+    MEMORY_BYTES. A prover that cannot prove a baseline equal to itself is not believed about anything else: that is
+    tried first, once per baseline and process. Raises InputError for texts that cannot be read and MissingExtra
+    without a solver.
     """
-    task = Task(base, candidate, entry, tuple(facts), seeds)
-    return _in_child(task) if isolated else run(task)
+    work = _in_child if isolated else run
+    itself = Task(base, base, entry, tuple(facts), seeds)
+    if itself not in _SELF:
+        _SELF[itself] = work(itself)
+    reference = _SELF[itself]
+    if isinstance(reference, Unknown):
+        return Unknown(f"void: the baseline is not proved equal to itself: {reference.reason}")
+    return work(Task(base, candidate, entry, tuple(facts), seeds))
+
+
+_SELF: dict[Task, Verdict] = {}
 
 
 def run(task: Task) -> Verdict:

@@ -46,6 +46,8 @@ _SMALL: Final = 1 << 40
 _FEWEST_ROWS: Final = 8
 _FIRST_COUNTERS: Final = 6
 _DERIVED: Final = 3
+_LARGEST_STEP: Final = 64
+"""Bounds beyond it say more about the samples than about the loop."""
 
 
 @dataclass(slots=True)
@@ -323,15 +325,15 @@ def _bounds(v: _Values) -> Iterable[Condition]:
     if least >= 0:
         yield negation(signed_less(v.term, constant(0, width)))
     if least > 0:
-        yield negation(signed_less(v.term, constant(min(least, 8), width)))
+        yield negation(signed_less(v.term, constant(min(least, _LARGEST_STEP), width)))
     if greatest < 0:
-        yield signed_less(v.term, constant(max(greatest, -8) + 1, width))
+        yield signed_less(v.term, constant(max(greatest, -_LARGEST_STEP) + 1, width))
     if least == greatest:
         yield equal(v.term, constant(least, width))
 
 
 def _remainders(v: _Values) -> Iterable[Condition]:
-    for modulus in (16, 8, 4, 2):
+    for modulus in (32, 16, 8, 4, 2):
         found = {x % modulus for x in v.signed()}
         if len(found) == 1:
             low = bitvector.bitwise_and(v.term, constant(modulus - 1, v.term.width))
@@ -350,7 +352,7 @@ def _order(b: _Values, v: _Values) -> Iterable[Condition]:
     if least > 0:
         yield signed_less(b.term, v.term)
     if -64 <= least < 0 or least > 1:
-        yield negation(signed_less(difference.term, constant(min(least, 8), width)))
+        yield negation(signed_less(difference.term, constant(min(least, _LARGEST_STEP), width)))
     if greatest <= 0:
         yield negation(signed_less(b.term, v.term))
     yield from _remainders(difference)

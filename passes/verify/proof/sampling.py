@@ -10,7 +10,7 @@ from hybridcc.passes.verify.proof.premises import Premises
 from hybridcc.passes.verify.proof.program import Program
 from hybridcc.ptx.nodes import Address, Instruction, Name
 
-_SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20, 23, 24, 32, 33)
+_SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20, 23, 24, 31, 32, 33, 39, 48, 50, 64, 67)
 
 
 def entry_values(program: Program, premises: Premises, rng: random.Random) -> dict[str, int]:
