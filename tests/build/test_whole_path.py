@@ -163,15 +163,18 @@ def test_the_report_says_that_nothing_was_measured(built):
     assert len(run.stdout.splitlines()) <= 50
 
 
-def test_the_default_policy_keeps_the_baseline_and_says_how_to_change_it(project):
+def test_the_default_policy_proves_and_keeps_the_baseline_until_something_is_measured(project):
     run = hybridcc(
         "build", project / "conv1d.py", "--signature", SIGNATURE, "--arch", "sm_80", "-o", project / "default"
     )
     assert run.returncode == 0, run.stderr
     found = bundle.load(project / "default" / "conv1d")
-    assert found.entry("sm_80")["selection"]["code"] == "BELOW_POLICY"
+    good = found.entry("sm_80")["candidates"][0]
+    assert good["verdict"]["kind"] == "proved", good
+    assert good["evidence"]["families"]["sizes"]["exercised"] > 20
+    assert found.entry("sm_80")["selection"]["code"] == "NOT_MEASURED"
     assert found.cubin("sm_80") == found.cubin("sm_80", "baseline")
-    assert "--accept tested" in run.stdout
+    assert "--select proved" in run.stdout
 
 
 def test_examples_are_used_and_said_to_be(project):
