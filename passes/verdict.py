@@ -16,13 +16,18 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """Bit-equal on ``inputs`` launches, of which ``exercised`` executed every rewritten block."""
+    """Bit-equal on ``inputs`` launches, of which ``exercised`` executed every rewritten block.
+
+    ``least`` launches executed the rewritten block that ran in the fewest. It is never 0, where ``exercised`` may be:
+    blocks that exclude each other (one for each remainder of an unrolled loop) never run in one launch.
+    """
 
     __test__: ClassVar[bool] = False  # pytest would collect the class by its name
 
     inputs: int
     exercised: int
     families: tuple[str, ...]
+    least: int
 
 
 @dataclass(frozen=True, slots=True)

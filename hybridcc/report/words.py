@@ -31,8 +31,8 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
     match verdict:
         case Proved(certificate, aside):
             data |= {"certificate": certificate, "aside": list(aside)}
-        case Tested(inputs, exercised, families):
-            data |= {"inputs": inputs, "exercised": exercised, "families": list(families)}
+        case Tested(inputs, exercised, families, least):
+            data |= {"inputs": inputs, "exercised": exercised, "families": list(families), "least": least}
         case TestedWithin(inputs, exercised, ulp):
             data |= {"inputs": inputs, "exercised": exercised, "ulp": ulp}
         case Refuted(counterexample, family):
@@ -50,7 +50,9 @@ def verdict_text(verdict: Verdict) -> str:
             return "proved"
         case Proved(_, aside):
             return "".join(["proved", *(f", {sense} aside" for sense in aside)])
-        case Tested(inputs, exercised, _):
+        case Tested(inputs, 0, _, least):
+            return f"tested(bitwise), {least}/{inputs} inputs or more ran each rewritten block, none ran all at once"
+        case Tested(inputs, exercised, _, _):
             return f"tested(bitwise), {exercised}/{inputs} inputs ran every rewritten block"
         case TestedWithin(inputs, exercised, ulp):
             return f"tested_within({ulp} ulp), {exercised}/{inputs} inputs ran every rewritten block"

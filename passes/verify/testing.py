@@ -55,6 +55,8 @@ class _Tally:
     skipped: Counter[str] = field(default_factory=Counter)
     families: Counter[str] = field(default_factory=Counter)
     hits: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
+    """Launches that executed each rewritten block."""
     notes: set[str] = field(default_factory=set)
 
 
@@ -92,7 +94,7 @@ def examine(
         if verdict is not None:
             break
     return Examination(
-        verdict or _conclusion(tally),
+        verdict or _conclusion(tally, rewritten),
         tally.launches,
         tuple(sorted(tally.skipped.items())),
         tuple((f, n, tally.hits[f]) for f, n in sorted(tally.families.items())),
@@ -124,7 +126,9 @@ def _compare(
     tally.launches += 1
     tally.families[launch.family] += 1
     tally.notes.update(baseline.notes, outcome.notes)
-    if outcome.executed(rewritten):
+    ran = [label for label in rewritten if outcome.executed((label,))]
+    tally.runs.update(ran)
+    if len(ran) == len(rewritten):
         tally.exercised += 1
         tally.hits[launch.family] += 1
     return None
@@ -147,13 +151,15 @@ def _fault(error: ExecutionError) -> str:
     return f"the candidate faults with {error.reason}{where}{place} ({error.what})"
 
 
-def _conclusion(tally: _Tally) -> Verdict:
+def _conclusion(tally: _Tally, rewritten: Sequence[str]) -> Verdict:
     if tally.launches == 0:
         faults = ", ".join(f"{reason} {count}x" for reason, count in sorted(tally.skipped.items())) or "none made"
         return Unknown(
             f"no launch could be compared; the baseline cannot be relied on ({faults}): give example arguments"
         )
-    if tally.exercised == 0:
-        return Unknown("not exercised: no launch executed every rewritten block")
-    families = tuple(sorted(f for f, hits in tally.hits.items() if hits))
-    return Tested(tally.launches, tally.exercised, families)
+    least = min((tally.runs[label] for label in rewritten), default=tally.launches)
+    if least == 0:
+        never = ", ".join(label for label in rewritten if not tally.runs[label])
+        return Unknown(f"not exercised: no launch executed the rewritten {never}")
+    families = tuple(sorted(tally.hits or tally.families))
+    return Tested(tally.launches, tally.exercised, families, least)

@@ -23,7 +23,7 @@ from hybridcc.runtime.assemble import Assembler, Cubin
 from hybridcc.runtime.assembler_log import Resources
 from hybridcc.selection import select
 
-TESTED = Tested(75, 61, ("sizes", "values nan"))
+TESTED = Tested(75, 61, ("sizes", "values nan"), 61)
 REFUTED = Refuted("y[3] is 1.0 in the baseline and 2.0 in the candidate on grid 1x1x1", "sizes")
 UNKNOWN = Unknown("not exercised: no launch executed every rewritten block")
 PROVED = Proved("certificate")

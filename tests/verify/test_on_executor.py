@@ -81,5 +81,19 @@ def test_pairs(name):
 def test_a_block_that_never_runs_is_no_evidence():
     dead = ADD.replace("st.", "setp.lt.u32 %p1, %r0, 0; @!%p1 bra $NEXT; $DEAD: mov.f32 %f2, 0f00000000; $NEXT: st.")
     found = examine(reference_for(kernel(ADD)), ptx(dead), rewritten=("$DEAD",))
-    assert found.verdict == Unknown("not exercised: no launch executed every rewritten block")
+    assert found.verdict == Unknown("not exercised: no launch executed the rewritten $DEAD")
+
+
+def test_blocks_that_exclude_each_other_are_evidence_together():
+    """The extent decides, so that no launch runs both; between them the launches do."""
+    store = "st.global.f32 [%d6], %f2;"
+    either = f"""and.b32 %r9, %r0, 1; setp.eq.u32 %p1, %r9, 0; @%p1 bra $EVEN;
+    $ODD: {store} bra $DONE;
+    $EVEN: {store}
+    $DONE:"""
+    found = examine(reference_for(kernel(ADD)), ptx(ADD.replace(store, either)), rewritten=("$ODD", "$EVEN"))
+    assert isinstance(found.verdict, Tested)
+    assert found.verdict.exercised == 0
+    assert found.verdict.least > 5
+
     assert found.launches > 50
