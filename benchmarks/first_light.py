@@ -225,7 +225,9 @@ def nvrtc(source: str, arch: str) -> bytes:
 
     from hybridcc.runtime import toolchain
 
-    toolchain.load("nvrtc")
+    library = toolchain.load("nvrtc")
+    for builtins in library.parent.glob("libnvrtc-builtins.so.*"):  # NVRTC looks for it by name, not beside itself
+        ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
 
     def call(function: Callable[..., Any], *arguments: Any) -> Any:
         status, *rest = function(*arguments)

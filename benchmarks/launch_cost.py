@@ -24,13 +24,17 @@ from machine import facts, use_checkout
 
 use_checkout()
 
+from hybridcc.frontends.numba import prepare  # noqa: E402
+
+prepare()
+
+from numba import cuda  # noqa: E402
+
 LAUNCHES, SAMPLES = 400, 30
 """Launches per sample: below the depth of a stream's queue, so that none waits for the GPU."""
 
 
 def add(a: Any, b: Any, c: Any) -> None:
-    from numba import cuda
-
     i = cuda.grid(1)
     if i < c.shape[0]:
         c[i] = a[i] + b[i]
@@ -39,14 +43,13 @@ def add(a: Any, b: Any, c: Any) -> None:
 def ways() -> dict[str, Callable[[], object]]:
     """Each way to launch ``add`` once on three arrays of 256 floats."""
     import numpy as np
-    from numba import cuda
 
     import hybridcc
     from hybridcc.runtime import device
     from hybridcc.runtime.assemble import assemble
     from hybridcc.runtime.launch import Launcher, LoadedKernel
 
-    kernel = hybridcc.jit(_kernel_function())
+    kernel = hybridcc.jit(add)
     arrays = [cuda.to_device(np.arange(256, dtype=np.float32) + i) for i in range(3)]
     types = kernel.types_of(arrays)
     compiled = kernel.compile_for(types, device.current().arch)
@@ -55,7 +58,8 @@ def ways() -> dict[str, Callable[[], object]]:
     stock = kernel.stock
     configured, stock_configured = kernel[1, 256], stock[1, 256]
     kernel[1, 256](*arrays)
-    assert np.array_equal(arrays[2].copy_to_host(), 2 * np.arange(256, dtype=np.float32) + 1)
+    if not np.array_equal(arrays[2].copy_to_host(), 2 * np.arange(256, dtype=np.float32) + 1):
+        raise RuntimeError("the selected kernel gave a wrong sum")
     found: dict[str, Callable[[], object]] = {
         "numba kernel[grid, block](...)": lambda: stock[1, 256](*arrays),
         "numba configured(...)": lambda: stock_configured(*arrays),
@@ -73,14 +77,6 @@ def ways() -> dict[str, Callable[[], object]]:
     return found
 
 
-def _kernel_function() -> Callable[..., None]:
-    """Numba resolves ``cuda`` among the function's globals."""
-    from numba import cuda
-
-    globals()["cuda"] = cuda
-    return add
-
-
 def _others(arrays: list[Any]) -> Mapping[str, list[Any]]:
     """The same memory through other libraries, where they are installed."""
     found: dict[str, list[Any]] = {}
@@ -93,7 +89,8 @@ def _others(arrays: list[Any]) -> Mapping[str, list[Any]]:
     try:
         import torch
 
-        found["PyTorch tensors"] = [torch.as_tensor(a, device="cuda") for a in arrays]
+        if torch.cuda.is_available():
+            found["PyTorch tensors"] = [torch.as_tensor(a, device="cuda") for a in arrays]
     except ImportError:
         pass
     return found
@@ -133,14 +130,12 @@ def _ctypes(loaded: Any, compiled: Any, flat: list[Any]) -> Callable[[], object]
     struct.pack_into(layout, buffer.memory, 0, *flat)
     launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
     launch.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
-    function, address = int(loaded.function), buffer.address
-    return lambda: launch(function, 1, 1, 1, 256, 1, 1, 0, None, address, None)
+    function = int(loaded.function)
+    return lambda: launch(function, 1, 1, 1, 256, 1, 1, 0, None, buffer.address, None)
 
 
 def measure(samples: int = SAMPLES, launches: int = LAUNCHES) -> dict[str, dict[str, float]]:
     """Median and quartiles in microseconds for each way, from samples in shuffled order."""
-    from numba import cuda
-
     found = ways()
     for way in found.values():  # compile, load, warm
         for _ in range(50):

@@ -265,8 +265,8 @@ def _switch(run: _Run, kernel: Kernel, types: tuple[Any, ...], cubin: bytes | No
         loaded = LoadedKernel(cubin, kernel.entry)
         carveout = dispatcher.options.get("shared_memory_carveout")
         if carveout is not None:
-            percent = {"default": -1, "maxl1": 0, "maxshared": 100}.get(str(carveout).lower(), carveout)
-            loaded.set_attribute("PREFERRED_SHARED_MEMORY_CARVEOUT", int(percent))
+            named = {"default": -1, "maxl1": 0, "maxshared": 100}.get(str(carveout).lower())
+            loaded.set_attribute("PREFERRED_SHARED_MEMORY_CARVEOUT", int(carveout) if named is None else named)
         if run.configured.sharedmem > 48 << 10:
             loaded.set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", run.configured.sharedmem)
         return Launcher(loaded, kernel.arguments, types, lenient=dispatcher.specialized)
@@ -333,7 +333,7 @@ def _identity(run: _Run, kernel: Kernel, launch: Launch, device: Device) -> dict
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,
-        "extents": [list(v.shape) if hasattr(v, "shape") else [] for v in launch.values],
+        "extents": [list(getattr(v, "shape", ())) for v in launch.values],
         "policy": [run.options.accept, run.options.select],
         "rewriter": run.options.rewriter,
         "answers": run.options.answers,

@@ -72,7 +72,8 @@ def stream_handle(stream: Any) -> int:
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        return int((protocol() if callable(protocol) else protocol)[1])
+        pair: Any = protocol() if callable(protocol) else protocol
+        return int(pair[1])
     for name in ("handle", "ptr", "cuda_stream"):  # Numba and cuda.core; CuPy; PyTorch
         value = getattr(stream, name, None)
         if value is not None:

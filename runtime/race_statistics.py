@@ -149,7 +149,7 @@ def _estimate(samples: Sequence[Sample], pair: str, confidence: float) -> Measur
     if not logs:
         reason = _discard_reason(discarded) or "nothing was timed"
         return Measurement("inconclusive", None, None, confidence, 0, discarded, reason=reason, next_step=_ADVICE)
-    low, high = stats.quantile_test(logs, q=0.0, p=0.5).confidence_interval(confidence)
+    low, high = stats.quantile_test(logs, q=0, p=0.5).confidence_interval(confidence)
     finite = math.isfinite(low) and math.isfinite(high)
     return Measurement(
         kind="inconclusive",

@@ -17,6 +17,7 @@ from hybridcc.runtime.race import Contender, race
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(device.available() is None, reason=f"no GPU: {device.why_none()}"),
+    pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning"),  # of small grids
 ]
 
 
@@ -45,6 +46,13 @@ def kernel(request):
 
 X = np.arange(1000, dtype=np.float32)
 A = np.float32(3)
+
+
+def torch_with_cuda():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    return torch
 
 
 def selected_count(kernel):
@@ -79,7 +87,7 @@ def test_arrays_of_every_library(kernel, place):
         kernel[8, 128](x, y, A)
         found = cupy.asnumpy(y)
     elif place == "torch":
-        torch = pytest.importorskip("torch")
+        torch = torch_with_cuda()
         x, y = torch.tensor(X, device="cuda"), torch.zeros(X.size, device="cuda")
         kernel[8, 128](x, y, A)
         found = y.cpu().numpy()
@@ -98,7 +106,7 @@ def test_streams_of_every_library(kernel, make):
     elif make == "cupy":
         stream = pytest.importorskip("cupy").cuda.Stream()
     elif make == "torch":
-        stream = pytest.importorskip("torch").cuda.Stream()
+        stream = torch_with_cuda().cuda.Stream()
     else:
         keep = cuda.stream()
         stream = int(keep.handle.value if hasattr(keep.handle, "value") else keep.handle)
