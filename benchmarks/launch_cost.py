@@ -17,6 +17,7 @@ import statistics
 import struct
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +82,7 @@ def _others(arrays: list[Any]) -> Mapping[str, list[Any]]:
     """The same memory through other libraries, where they are installed."""
     found: dict[str, list[Any]] = {}
     try:
-        import cupy
-
+        cupy = import_module("cupy")
         found["CuPy arrays"] = [cupy.asarray(a) for a in arrays]
     except ImportError:
         pass
@@ -97,15 +97,14 @@ def _others(arrays: list[Any]) -> Mapping[str, list[Any]]:
 
 
 def _core(loaded: Any, compiled: Any, flat: list[Any]) -> Callable[[], object]:
-    from cuda.core import Device, LaunchConfig, ObjectCode, launch
-
     from hybridcc.runtime.assemble import assemble
 
-    device = Device()
+    core = import_module("cuda.core")
+    device = core.Device()
     device.set_current()
-    code = ObjectCode.from_cubin(assemble(compiled.ptx, compiled.arch).bytes)
+    code = core.ObjectCode.from_cubin(assemble(compiled.ptx, compiled.arch).bytes)
     kernel = code.get_kernel(compiled.entry)
-    stream, config = device.default_stream, LaunchConfig(grid=1, block=256)
+    stream, config, launch = device.default_stream, core.LaunchConfig(grid=1, block=256), core.launch
     arguments = [int(value) for value in flat]
     return lambda: (launch(stream, config, kernel, *arguments), code)
 

@@ -130,6 +130,8 @@ def _by_measurement(standing: Sequence[CandidateRecord], raced: Sequence[Candida
             "optimize on the target or pass --select proved",
         )
     faster = [c for c in raced if c.speed.kind == "faster" and c.speed.ratio is not None]
+    if raced and all(c.speed.kind == "inconclusive" for c in raced):
+        return Selection(BASELINE, "INCONCLUSIVE", f"baseline selected: {raced[0].speed.reason}", measured=True)
     if not faster:
         return Selection(BASELINE, "NOT_FASTER", "baseline selected: no variant is faster", measured=True)
     best = max(faster, key=lambda c: c.speed.ratio or 0.0)

@@ -54,8 +54,9 @@ def launch_with_copies(launcher: Launcher, geometry: Geometry, args: Sequence[An
 
 def stream_for_numba(stream: Any, *, core: bool = False) -> Any:
     """What Numba takes in place of any stream; ``core`` gives cuda.core's, which its copies want."""
-    from numba.cuda.cudadrv import driver
+    from numba.cuda.cudadrv import driver as numba_driver
 
+    driver: Any = numba_driver  # it imports these names under a condition
     if not core:
         known = (driver.Stream, driver.ExperimentalStream, driver.GraphBuilder)
         if not stream or isinstance(stream, known):
@@ -64,7 +65,7 @@ def stream_for_numba(stream: Any, *, core: bool = False) -> Any:
     return driver.ExperimentalStream.from_handle(handle)
 
 
-def to_host(arguments: Sequence[Argument], args: Sequence[Any]) -> tuple[tuple[object, ...], dict[int, int]]:
+def to_host(arguments: Sequence[Argument], args: Sequence[Any]) -> tuple[tuple[Any, ...], dict[int, int]]:
     """(NumPy values with the sharing between device arrays kept, device address of each buffer by the ``id`` of its
     host copy). Device arrays whose memory overlaps become views of one buffer.
 
@@ -75,7 +76,7 @@ def to_host(arguments: Sequence[Argument], args: Sequence[Any]) -> tuple[tuple[o
     places = [_place(argument, value) for argument, value in zip(arguments, args, strict=True)]
     spans = [_span(place) for place in places if place is not None and 0 not in place.shape]
     copies = {begin: _fetch(begin, end) for begin, end in _merged(spans)}
-    values: list[object] = []
+    values: list[Any] = []
     for argument, value, place in zip(arguments, args, places, strict=True):
         if place is None:
             values.append(_host_value(argument, value))

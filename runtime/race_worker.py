@@ -348,13 +348,16 @@ def _sample(arena: Arena, runner: Runner, watch: Stopwatch, in_place: bool) -> d
 
 
 def _block_seconds(arena: Arena, rivals: Sequence[str]) -> float:
-    """What one block of all pairs takes: measured once, which also warms everything up."""
+    """What one block of all pairs takes: measured on a second round, after a first that warms everything up."""
     watch = Stopwatch()
-    begin = time.perf_counter()
-    for name in rivals:
-        for runner in (arena.runners[BASELINE], arena.runners[name]):
-            _sample(arena, runner, watch, in_place=True)
-    return 2 * (time.perf_counter() - begin)
+    seconds = 0.0
+    for _ in range(2):
+        begin = time.perf_counter()
+        for name in rivals:
+            for runner in (arena.runners[BASELINE], arena.runners[name]):
+                _sample(arena, runner, watch, in_place=True)
+        seconds = time.perf_counter() - begin
+    return 2 * seconds
 
 
 def _time(

@@ -217,9 +217,9 @@ def contest(*edits):
 
 def run_race(*edits, **options):
     baseline, variants, arguments, launch = contest(*edits)
-    before = [value.copy() for value in launch.values]
+    before = [np.array(value) for value in launch.values]
     result = race(baseline, variants, arguments, launch, device.current(), **{"budget_s": 4.0, **options})
-    assert all(np.array_equal(a, b) for a, b in zip(before, launch.values, strict=True))
+    assert all(np.array_equal(a, np.asarray(b)) for a, b in zip(before, launch.values, strict=True))
     return result
 
 
@@ -246,6 +246,7 @@ def test_the_baselines_own_bytes_are_never_faster_or_slower():
     assert not result.void
     assert not result.deviations
     assert result.measurements["v0"].kind in ("same", "inconclusive")
+    assert result.noise_floor is not None
     assert result.noise_floor < 0.1
     assert result.checks >= 8
 
@@ -295,6 +296,8 @@ def test_optimize_replays_the_recording_and_switches(tmp_path, monkeypatch):
     monkeypatch.setenv("HYBRIDCC_CACHE", str(tmp_path))
     path = Path(__file__).parents[2] / "examples" / "conv1d.py"
     spec = importlib.util.spec_from_file_location("conv1d", path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     n = 1 << 22

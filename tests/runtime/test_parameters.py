@@ -76,7 +76,9 @@ def test_addresses_point_at_each_parameter():
     arguments, types = arguments_of("int8", "float64", "int16", "int64")
     values = (np.int8(-3), 2.5, np.int16(-300), 1 << 40)
     buffer = ParameterBuffer(format_of(arguments))
-    struct.Struct(format_of(arguments)).pack_into(buffer.memory, 0, *reader(arguments, types)(values))
+    flat = reader(arguments, types)(values)
+    assert flat is not None
+    struct.Struct(format_of(arguments)).pack_into(buffer.memory, 0, *flat)
     pointers = (ctypes.c_void_p * 4).from_address(buffer.address)
     kinds = (ctypes.c_int8, ctypes.c_double, ctypes.c_int16, ctypes.c_int64)
     read = [kind.from_address(pointer).value for kind, pointer in zip(kinds, pointers, strict=True)]
@@ -139,6 +141,7 @@ def test_nothing_is_remembered_about_an_array():
         array = np.zeros(size, np.float32)
         holder = InterfaceArray(array)
         flat = read((holder,))
+        assert flat is not None
         assert (flat[2], flat[4]) == (size, array.ctypes.data)
         seen.add(id(holder))
         del holder, array

@@ -45,6 +45,11 @@ def verdict(samples, name="v"):
     return found[name]
 
 
+def interval_of(measured):
+    assert measured.interval is not None
+    return measured.interval
+
+
 def test_each_block_is_abba_and_each_order_occurs():
     rows = list(schedule(["a", "b", CONTROL], 40, seed=1))
     assert Counter(pair for _, pair, _ in rows) == {"a": 40, "b": 40, CONTROL: 40}
@@ -60,7 +65,8 @@ def test_a_difference_beyond_the_noise_is_found(factor, kind):
     for seed in range(20):
         found = verdict(made({"baseline": 100, CONTROL: 100, "v": 100 * factor}, seed=seed))
         assert found.kind == kind
-        low, high = found.interval
+        low, high = interval_of(found)
+        assert found.ratio is not None
         assert low <= found.ratio <= high
         assert found.ratio == pytest.approx(1 / factor, rel=0.01)
 
@@ -111,15 +117,15 @@ def test_many_variants_share_one_error_rate():
     _, found = measure(samples, names)
     alone = verdict([s for s in samples if s.pair in ("v0", CONTROL)], "v0")
     assert found["v0"].confidence > alone.confidence
-    assert found["v0"].interval[0] <= alone.interval[0]
-    assert found["v0"].interval[1] >= alone.interval[1]
+    assert interval_of(found["v0"])[0] <= interval_of(alone)[0]
+    assert interval_of(found["v0"])[1] >= interval_of(alone)[1]
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
     misses = 0
     for seed in range(400):
         found = verdict(made({"baseline": 100, CONTROL: 100, "v": 100}, noise=0.02, blocks=20, seed=seed))
-        low, high = found.interval
+        low, high = interval_of(found)
         misses += not low <= 1 <= high
     assert misses <= 12  # 1 % of 400 is 4; the chance of more than 12 is below 1e-3
 
