@@ -9,7 +9,7 @@ import pytest
 from numba import cuda, float32
 
 import hybridcc
-from hybridcc.errors import HybridccError, InputError, NoDevice, UnsupportedOption
+from hybridcc.errors import ExecutionError, HybridccError, InputError, NoDevice, UnsupportedOption
 from hybridcc.runtime import device
 from hybridcc.runtime.dispatcher import Dispatcher
 
@@ -162,3 +162,63 @@ def test_importing_the_package_loads_no_numba():
         check=True,
     )
     assert done.stdout.split() == ["False", "False"]
+
+
+# --- HYBRIDCC=execute: kernels on the CPU ---
+
+
+@pytest.fixture
+def execute(monkeypatch):
+    monkeypatch.setenv("HYBRIDCC", "execute")
+
+
+@pytest.mark.parametrize("signature", [None, "void(float32[::1], float32)", ["void(float32[::1], float32)"]])
+def test_execute_runs_the_kernel_on_host_arrays(execute, signature):
+    kernel = hybridcc.jit(scale) if signature is None else hybridcc.jit(signature)(scale)
+    x = np.arange(50, dtype=np.float32)
+    kernel[2, 32](x, np.float32(3))
+    assert np.array_equal(x, np.arange(50, dtype=np.float32) * 3)
+
+
+def test_execute_takes_two_dimensions_shared_memory_and_forall(execute):
+    @hybridcc.jit
+    def reverse(x, y):
+        tile = cuda.shared.array(32, float32)
+        i, t = cuda.grid(1), cuda.threadIdx.x
+        tile[t] = x[i]
+        cuda.syncthreads()
+        y[i] = tile[31 - t]
+
+    @hybridcc.jit
+    def add_index(a):
+        i, j = cuda.grid(2)
+        if i < a.shape[0] and j < a.shape[1]:
+            a[i, j] += 10 * i + j
+
+    x = np.arange(64, dtype=np.float32)
+    y = np.zeros_like(x)
+    reverse[2, 32](x, y)
+    assert np.array_equal(y, x.reshape(2, 32)[:, ::-1].ravel())
+    a = np.zeros((3, 5))
+    add_index[(1, 2), (4, 4)](a)
+    assert np.array_equal(a, 10 * np.arange(3)[:, None] + np.arange(5))
+    hybridcc.jit(scale).forall(64)(x, np.float32(2))
+    assert np.array_equal(x, 2 * np.arange(64, dtype=np.float32))
+
+
+def test_execute_finds_an_access_out_of_bounds(execute):
+    @hybridcc.jit
+    def shift(x):
+        i = cuda.grid(1)
+        x[i] = x[i + 1]
+
+    with pytest.raises(ExecutionError, match="byte 128 of argument") as caught:
+        shift[1, 32](np.zeros(32, np.float32))
+    assert caught.value.reason == "OUT_OF_BOUNDS"
+
+
+def test_execute_says_which_argument_it_cannot_take(execute):
+    with pytest.raises(HybridccError, match=r"void|scale|type"):
+        hybridcc.jit(scale)[1, 32](object(), 1)
+    with pytest.raises(InputError, match="argument x"):
+        hybridcc.jit("void(float32[::1], float32)")(scale)[1, 32](np.zeros(4), 1)
