@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias, assert_never
 
-from hybridcc.errors import AssemblyError, InputError, UnknownArchitecture
+from hybridcc.errors import AssemblyError, InputError, ToolchainError, UnknownArchitecture
 from hybridcc.runtime import nvjitlink, toolchain
 from hybridcc.runtime.assembler_log import Message, Resources, maximum_version, messages, resources
 
@@ -123,7 +123,13 @@ def assemble(
         code, log = _run(made_by, text, arch)
     if code is None:
         raise _failure(made_by, log, text, name, notes)
-    return Cubin(code, arch, made_by, resources(log), log, notes)
+    accounts = resources(log)
+    if not accounts and _HAS_ENTRY.search(text):
+        raise ToolchainError(
+            f"{made_by.name} {made_by.version} assembled {name} and told nothing of its registers",
+            next_step="report this with the PTX; --assembler ptxas may serve meanwhile",
+        )
+    return Cubin(code, arch, made_by, accounts, log, notes)
 
 
 def _run(made_by: Assembler, ptx: str, arch: str) -> tuple[bytes | None, str]:
@@ -138,7 +144,8 @@ def _run(made_by: Assembler, ptx: str, arch: str) -> tuple[bytes | None, str]:
 
 def _nvjitlink(made_by: Assembler, ptx: str, arch: str) -> tuple[bytes | None, str]:
     """(code or None, log)."""
-    options = [f"-arch={arch}", "-verbose", *(f"-Xptxas={flag}" for flag in made_by.flags)]
+    # -no-cache: beside a driver nvJitLink answers a text it has seen from the driver's cache, and then tells nothing
+    options = [f"-arch={arch}", "-verbose", "-no-cache", *(f"-Xptxas={flag}" for flag in made_by.flags)]
     answer = nvjitlink.link(options, ptx.encode("ascii"), timeout_s=TIMEOUT_S)
     if answer.stage == "create":
         raise _unknown_architecture(arch, made_by)
@@ -209,6 +216,7 @@ def _lower_version(ptx: str, newest: str) -> tuple[str, str]:
     return text, f".version lowered to {newest}, the assembler's newest"
 
 
+_HAS_ENTRY = re.compile(r"^[ \t]*(?:\.(?:visible|weak|extern)[ \t]+)?\.entry\b", re.MULTILINE)
 _ARCH = re.compile(r"sm_(\d+)[af]?")
 _TARGET = re.compile(r"^(\s*\.target\s+)(sm_(\d+)([af]?))", re.MULTILINE)
 

@@ -58,6 +58,8 @@ def maximum_version(log: str) -> str | None:
 def resources(log: str) -> tuple[Resources, ...]:
     """The verbose log's account of every entry, in its order; functions that are no entries are left out."""
     entries = list(_ENTRY.finditer(log))
+    if not entries:
+        return ()
     ends = [entry.start() for entry in entries[1:]] + [len(log)]
     return tuple(_account(entry[1], log[entry.end() : end]) for entry, end in zip(entries, ends, strict=True))
 

@@ -250,3 +250,10 @@ def test_a_library_that_calls_exit_is_survived() -> None:
     with pytest.raises(AssemblyError, match="ended its process with exit status 1"):
         assemble(BROKEN_DEBUG, "sm_80")
     assert assemble(SCALE, "sm_80").registers > 0
+
+
+def test_a_text_that_was_assembled_before_is_accounted_for_again():
+    """Beside a driver nvJitLink may answer from a cache, without a word about registers."""
+    first, second = (assemble(SCALE, "sm_90") for _ in range(2))
+    assert second.bytes == first.bytes
+    assert second.registers == first.registers > 0
