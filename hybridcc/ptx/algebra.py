@@ -50,7 +50,8 @@ class FloatOperation:
 class Conversion:
     """``cvt``: source and result are type names (s32, u8, f16, f32, bf16, tf32, e4m3, …).
 
-    ``rounding`` is rn rz rm rp rna or rni rzi rmi rpi (to an integral value), "" where exact.
+    ``rounding`` is rn rz rm rp rna or rni rzi rmi rpi (to an integral value), "" where exact. ``satfinite`` keeps
+    what overflows at the largest number.
     """
 
     result: str
@@ -59,6 +60,7 @@ class Conversion:
     ftz: bool = False
     saturate: bool = False
     relu: bool = False
+    satfinite: bool = False
 
 
 class Algebra(Protocol[V, P]):

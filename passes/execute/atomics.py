@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridcc.passes.execute import access, memory
+from hybridcc.passes.execute import access, memory, nans
 from hybridcc.passes.execute.frame import Frame, Lanes
 from hybridcc.passes.execute.numpy_algebra import ALGEBRA
 from hybridcc.passes.execute.operands import unsupported
@@ -37,7 +37,7 @@ def _access(compiler: Any, instruction: Instruction, returns: bool) -> Step:
     operands = instruction.operands[1:] if returns else instruction.operands
     if not operation or bits == 128 or isinstance(operands[-1], Vector) or m.has("async"):
         raise unsupported(instruction.full_opcode, compiler.where(instruction))
-    combine = combination(operation, m.type, m.has("noftz"))
+    combines = {s: combination(operation, m.type, s) for s in (".global", ".shared")}
     space = isa.memory_space(instruction)
     at = access.address_reader(compiler, operands[0], instruction)
     count = 2 if operation == "cas" else 1
@@ -50,14 +50,14 @@ def _access(compiler: Any, instruction: Instruction, returns: bool) -> Step:
         size = frame.size(lanes)
         address = np.broadcast_to(at(frame, lanes), size)
         values = [np.broadcast_to(r(frame, lanes), size) for r in reads]
-        old = update(frame, lanes, space, address, bits // 8, values, combine)
+        old = update(frame, lanes, space, address, bits // 8, values, combines)
         if write is not None:
             write(frame, old, lanes)
 
     return run
 
 
-def combination(operation: str, type_: str, noftz: bool) -> Combine:
+def combination(operation: str, type_: str, space: str) -> Combine:
     """(old, operands) -> new, on bit patterns."""
     bits = width(type_)
     signed = is_signed(type_)
@@ -77,11 +77,9 @@ def combination(operation: str, type_: str, noftz: bool) -> Combine:
         case "xor":
             return lambda old, v: old ^ v[0]
     if type_ in PACKED:
-        return _packed(operation, type_)
+        return _packed(operation, type_, space)
     if is_float(type_):
-        # atom.add.f32 flushes subnormals on global memory unless .noftz is written, which it must be for f16
-        described = FloatOperation(operation, type_, "rn" if operation == "add" else "")
-        return lambda old, v: ALGEBRA.float_operation(described, (old, v[0]))
+        return _floating(operation, type_, space)
     if operation == "add":
         return lambda old, v: old + v[0]
 
@@ -92,10 +90,26 @@ def combination(operation: str, type_: str, noftz: bool) -> Combine:
     return extreme
 
 
-def _packed(operation: str, type_: str) -> Combine:
+def _floating(operation: str, type_: str, space: str) -> Combine:
+    """f32 sums flush subnormals on global memory and not on shared (PTX ISA 9.7.13.6); f64 NaNs as measured."""
+    flushes = type_ == "f32" and space == ".global"
+    described = FloatOperation(operation, type_, "rn" if operation == "add" else "", ftz=flushes)
+    if type_ != "f64":
+        return lambda old, v: ALGEBRA.float_operation(described, (old, v[0]))
+    if space == ".shared":  # a loop round cas, which adds the old value last
+        return lambda old, v: ALGEBRA.float_operation(described, (v[0], old))
+
+    def unquiet(old: Any, v: list[Any]) -> Any:
+        result = ALGEBRA.float_operation(described, (old, v[0]))
+        return np.where(nans.is_nan64(v[0]), v[0], np.where(nans.is_nan64(old), old, result))
+
+    return unquiet
+
+
+def _packed(operation: str, type_: str, space: str) -> Combine:
     element, count = PACKED[type_]
     bits = width(element)
-    inner = combination(operation, element, True)
+    inner = combination(operation, element, space)
 
     def run(old: Any, v: list[Any]) -> Any:
         total = bits * count
@@ -109,9 +123,15 @@ def _packed(operation: str, type_: str) -> Combine:
 
 
 def update(
-    frame: Frame, lanes: Lanes, space: str | None, address: Any, size: int, values: list[Any], combine: Combine
+    frame: Frame,
+    lanes: Lanes,
+    space: str | None,
+    address: Any,
+    size: int,
+    values: list[Any],
+    combines: dict[str, Combine],
 ) -> Any:
-    """Reads, combines and writes, one lane after another where addresses meet; the old values."""
+    """Reads, combines (by the space) and writes, one lane after another where addresses meet; the old values."""
     memory.check_alignment(address, size)
     everyone = np.arange(frame.count) if lanes is None else lanes
     if space is None:
@@ -122,11 +142,11 @@ def update(
             inner = access.within(address[chosen], int(which))
             old[chosen] = update(
                 frame, everyone[chosen], (".global", ".shared", ".local")[which], inner, size,
-                [v[chosen] for v in values], combine,
+                [v[chosen] for v in values], combines,
             )  # fmt: skip
         return old
     views, offset, written = _place(frame, everyone, space, address, size)
-    return _in_turn(views[size], offset // size, values, combine, written and written[size])
+    return _in_turn(views[size], offset // size, values, combines[space], written and written[size])
 
 
 def _place(frame: Frame, lanes: Any, space: str, address: Any, size: int) -> tuple[Any, Any, Any]:

@@ -1,6 +1,6 @@
 """PTX floating-point operations on NumPy bit patterns, as the hardware does them.
 
-NaN results are the canonical ones of PTX (f32 0x7fffffff, f16 and bf16 0x7fff); f64 follows NAN64 below. Approximate
+What becomes of NaNs is nans.py's. Approximate
 operations are computed in f64 and rounded: near the hardware's, never its bits.
 """
 
@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from hybridcc.passes.execute import rounding
+from hybridcc.passes.execute import nans, rounding
 from hybridcc.ptx.algebra import Conversion, FloatOperation
 from hybridcc.ptx.types import is_float, is_signed, width
 
 UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
-NAN = {"e4m3": 0x7F, "e5m2": 0x7F, "f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFFFFF,
-       "tf32": 0x7FFFFFFF}  # fmt: skip
 _EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000, "tf32": 0x7F800000}
 Array = Any
 
@@ -90,7 +88,7 @@ def from_f64(x: Array, format: str, mode: str) -> Array:
     if format in ("e4m3", "e5m2"):
         return to_eighth(np.asarray(x), format)
     if format == "f64":
-        bits = np.asarray(x).view(np.uint64)
+        return np.asarray(x).view(np.uint64)
     else:
         value = rounding.round_to(np.asarray(x), format, mode)
         if format == "f16":
@@ -105,7 +103,7 @@ def from_f64(x: Array, format: str, mode: str) -> Array:
 def canonical(bits: Array, nan: Array, format: str) -> Array:
     if not np.any(nan):
         return bits
-    return np.where(nan, UNSIGNED[width(format)](NAN[format]), bits)
+    return np.where(nan, UNSIGNED[width(format)](nans.CANONICAL[format]), bits)
 
 
 def operation(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
@@ -114,8 +112,7 @@ def operation(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
     if op.ftz:
         operands = tuple(flush(x, format) for x in operands)
     if op.name in ("neg", "abs"):
-        mask = sign_mask(format)
-        return operands[0] ^ mask if op.name == "neg" else operands[0] & ~mask
+        return _sign(op, operands[0])
     if op.name in ("min", "max"):
         bits = _extreme(op, operands)
     elif not op.exact:
@@ -128,11 +125,47 @@ def operation(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
         bits = _narrow(op, operands)
     if op.ftz:
         bits = flush(bits, format)
+        if op.exact and op.name in _CAN_UNDERFLOW:
+            bits = _flush_rounded_up(op, operands, bits)
     if op.saturate:
         bits = saturate(bits, format)
     if op.relu:
         bits = relu(bits, format)
     return bits
+
+
+_CAN_UNDERFLOW = frozenset({"mul", "fma", "div"})
+
+
+def _flush_rounded_up(op: FloatOperation, operands: tuple[Array, ...], bits: Array) -> Array:
+    """A result that is the least normal number only because it was rounded up to it counts as subnormal too."""
+    least = least_normal(op.format)
+    if not np.any((bits & ~sign_mask(op.format)) == least):
+        return bits
+    exact = _unrounded(op, [to_f64(o, op.format) for o in operands])
+    return _flush_tiny(bits, op.format, exact, op.rounding)
+
+
+def _flush_tiny(bits: Array, format: str, exact: Array, mode: str) -> Array:
+    """Flushes the least normal number where ``exact``, rounded as if exponents had no end, lies below it."""
+    lifted = np.abs(rounding.round_to(np.ldexp(exact, 16), format, mode))
+    tiny = lifted < np.ldexp(to_f64(least_normal(format), format), 16)
+    mask = sign_mask(format)
+    return np.where(((bits & ~mask) == least_normal(format)) & tiny, bits & mask, bits)
+
+
+def least_normal(format: str) -> Any:
+    exponent = _EXPONENT[format]
+    return UNSIGNED[width(format)](exponent & -exponent)
+
+
+def _sign(op: FloatOperation, bits: Array) -> Array:
+    """neg and abs of a number; a NaN comes out as from any arithmetic."""
+    mask = sign_mask(op.format)
+    changed = bits ^ mask if op.name == "neg" else bits & ~mask
+    if op.format == "f64":
+        return np.where(nans.is_nan64(bits), bits | nans.QUIET64, changed)
+    return canonical(changed, (bits & ~mask) > UNSIGNED[width(op.format)](_EXPONENT[op.format]), op.format)
 
 
 def saturate(bits: Array, format: str) -> Array:
@@ -175,7 +208,11 @@ def _nearest32(name: str, operands: tuple[Array, ...]) -> Array:
 
 def _narrow(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
     """f32 with a directed rounding, f16 and bf16: through f64 rounded to odd."""
-    x = [to_f64(o, op.format) for o in operands]
+    return from_f64(_unrounded(op, [to_f64(o, op.format) for o in operands]), op.format, op.rounding)
+
+
+def _unrounded(op: FloatOperation, x: list[Array]) -> Array:
+    """The exact result as f64 rounded to odd, of operands of at most 24 bits."""
     mode = op.rounding
     match op.name:
         case "add" | "sub":
@@ -186,9 +223,7 @@ def _narrow(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
                 cancels = (s == 0) & ((x[0] != 0) | (np.signbit(x[0]) != np.signbit(second)))
                 r = np.where(cancels, -0.0, r)
         case "mul":
-            r = x[0] * x[1]
-            if op.format == "f32":  # 48 bits are exact, but a product below 2**-1022 cannot occur in this range
-                r = np.asarray(r)
+            r = x[0] * x[1]  # 48 bits at most, and far from f64's ends
         case "fma":
             r = rounding.fma_odd(x[0], x[1], x[2])
             if mode == "rm":
@@ -202,7 +237,7 @@ def _narrow(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
             r = rounding.root_odd(x[0])
         case _:
             raise KeyError(op.name)
-    return from_f64(r, op.format, mode)
+    return r
 
 
 def _double(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
@@ -230,17 +265,7 @@ def _double(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
     r = np.asarray(r)
     nan = np.isnan(r)
     bits = r.view(np.uint64)
-    return double_nan(bits, nan, operands) if np.any(nan) else bits
-
-
-def double_nan(bits: Array, nan: Array, operands: tuple[Array, ...]) -> Array:
-    """The payload of an f64 NaN result: the last NaN operand made quiet, else the default NaN."""
-    chosen = np.full(np.shape(bits), 0xFFF8000000000000, np.uint64)
-    for o in operands:
-        o = np.broadcast_to(o, np.shape(bits))
-        is_nan = np.isnan(o.view(np.float64)) if o.ndim else np.isnan(np.asarray(o).view(np.float64))
-        chosen = np.where(is_nan, o | np.uint64(0x0008000000000000), chosen)
-    return np.where(nan, chosen, bits)
+    return np.where(nan, nans.double(op.name, operands, np.shape(bits)), bits) if np.any(nan) else bits
 
 
 def _extreme(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
@@ -258,13 +283,18 @@ def _extreme(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
     x_nan, y_nan = np.isnan(x), np.isnan(y)
     if np.any(x_nan) or np.any(y_nan):
         bits = np.where(x_nan, b, np.where(y_nan, a, bits))
-        bits = canonical(bits, (x_nan | y_nan) if op.nan else (x_nan & y_nan), format)
+        if format == "f64":
+            bits = np.where(x_nan & y_nan, nans.double(op.name, operands, np.shape(bits)), bits)
+        else:
+            bits = canonical(bits, (x_nan | y_nan) if op.nan else (x_nan & y_nan), format)
     if op.xorsign:
         bits = np.where(np.isnan(to_f64(bits, format)), bits, bits | sign)
     return bits
 
 
 def _approximate(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
+    if op.format == "f64" and op.ftz:  # reads the upper 32 bits only
+        operands = tuple(o & np.uint64(0xFFFFFFFF00000000) for o in operands)
     x = [to_f64(o, op.format) for o in operands]
     match op.name.partition(".")[0]:
         case "div":
@@ -304,23 +334,28 @@ def convert(c: Conversion, bits: Array) -> Array:
 
 def _float_to_float(c: Conversion, bits: Array) -> Array:
     source, result = c.source, c.result
-    if c.ftz and source == "f32":
+    integral = c.rounding in ("rni", "rzi", "rmi", "rpi")
+    # cvt.rm.ftz.f16.f32 does not flush; with an integral rounding it does
+    if c.ftz and source == "f32" and (result != "f16" or integral):
         bits = flush(bits, source)
     x = to_f64(bits, source)
     nan = np.isnan(x)
-    if c.rounding in ("rni", "rzi", "rmi", "rpi"):
-        x = rounding.round_integral(x, c.rounding)
-        out = from_f64(x, result, "rn")
-    elif result == "f64":
-        out = np.asarray(x).view(np.uint64)
+    if integral:
+        out = from_f64(rounding.round_integral(x, c.rounding), result, "rn")
     elif result == source and not c.rounding:
         out = bits
     else:
         out = from_f64(x, result, c.rounding or "rn")
-    if result != "f64":
-        out = canonical(out, nan, result)
+    if np.any(nan):
+        out = np.where(nan, nans.converted(c, np.asarray(bits)), out)
+    if c.satfinite and result == "tf32":
+        # what overflows, and NaN, is one step below infinity or its own payload
+        special = (out & np.uint32(_EXPONENT["tf32"])) == np.uint32(_EXPONENT["tf32"])
+        out = np.where(special, out - np.uint32(0x2000), out)
     if c.ftz and result == "f32":
         out = flush(out, result)
+        if source == "f64" and np.any((out & ~sign_mask(result)) == least_normal(result)):
+            out = _flush_tiny(out, result, x, c.rounding or "rn")
     if c.saturate:
         out = saturate(out, result)
     return relu(out, result) if c.relu else out

@@ -134,9 +134,7 @@ def test_the_linter_fires(place: str, line: str) -> None:
 
 
 def test_the_linter_reads_every_room_once() -> None:
-    done = subprocess.run(
-        [*RUFF, "--show-files", "."], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([*RUFF, "--show-files", "."], cwd=ROOT, capture_output=True, text=True, check=True)
     shown = [Path(line).relative_to(ROOT).as_posix() for line in done.stdout.split()]
     assert "frontends/numba.py" in shown
     assert "passes/kernel.py" in shown

@@ -81,8 +81,16 @@ def round_whole(value: Fraction, mode: str) -> int:
 
 
 def encode(value: Fraction, name: str, mode: str, negative_zero: bool = False) -> int:
-    """An exact value rounded into a format; ``negative_zero`` is the sign of an exact zero."""
+    """An exact value rounded into a format; ``negative_zero`` is the sign of an exact zero.
+
+    ``mode`` with " ftz" after it flushes what would be subnormal if exponents had no end.
+    """
     form = FORMATS[name]
+    mode, _, ftz = mode.partition(" ")
+    if ftz:
+        lifted = decode(encode(value * 2**16, name, mode), name)
+        if lifted.kind == FINITE and abs(lifted.value) < Fraction(2) ** (17 - form.bias):
+            negative_zero, value = value < 0 or (value == 0 and negative_zero), Fraction(0)
     digits = 10 if name == "tf32" else form.fraction
     if value == 0:
         return form.sign if negative_zero else 0
@@ -120,7 +128,7 @@ def arithmetic(opcode: str, words: frozenset[str], name: str, sources: tuple[int
     if opcode in ("min", "max"):
         return _extreme(opcode, words, name, sources)
     mode = next((m for m in ("rn", "rz", "rm", "rp") if m in words), "rn")
-    bits = _rounded(opcode, mode, name, [decode(s, name) for s in sources])
+    bits = _rounded(opcode, mode + (" ftz" if "ftz" in words else ""), name, [decode(s, name) for s in sources])
     return _finish(bits, words, name)
 
 
@@ -202,7 +210,7 @@ def _sum(a: Number, b: Number, mode: str, name: str) -> int:
         return form.infinity | (form.sign if negative else 0)
     total = a.value + b.value
     both = a.value == 0 and b.value == 0 and a.negative == b.negative
-    return encode(total, name, mode, a.negative if both else mode == "rm")
+    return encode(total, name, mode, a.negative if both else mode[:2] == "rm")
 
 
 def _root(value: Fraction) -> Fraction:
@@ -240,7 +248,7 @@ def convert(result: str, source: str, words: frozenset[str], bits: int) -> int:
     if source in EIGHTHS:
         number = _from_eighth(bits, source)
     elif source in FORMATS:
-        if "ftz" in words and source == "f32":
+        if "ftz" in words and source == "f32" and (result != "f16" or integral):
             bits = flush(bits, source)
         number = decode(bits, source)
     else:
@@ -254,13 +262,17 @@ def convert(result: str, source: str, words: frozenset[str], bits: int) -> int:
         return _to_integer(number, result, source, integral or "rzi")
     form = FORMATS[result]
     if number.kind == NAN:
-        out = form.nan
+        # .rna only cuts a tf32 NaN's payload, which can make an infinity of it (an H200 does)
+        out = bits & ~0x1FFF if result == "tf32" and "rna" in words else form.nan
     elif number.kind == INFINITE:
         out = form.infinity | (form.sign if number.negative else 0)
     elif integral:
         out = encode(Fraction(round_whole(number.value, integral[:2])), result, "rn", number.negative)
     else:
-        out = encode(number.value, result, mode, number.negative)
+        flushed = " ftz" if "ftz" in words and result == "f32" else ""
+        out = encode(number.value, result, mode + flushed, number.negative)
+    if result == "tf32" and "satfinite" in words and out & form.infinity == form.infinity:
+        out -= 0x2000
     flushing = words if result == "f32" else words - {"ftz"}
     return _finish(out, flushing, result)
 

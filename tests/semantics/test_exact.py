@@ -52,10 +52,10 @@ ARITHMETIC = [c for c in CASES if c.opcode in FLOATING and not {"approx", "full"
 
 
 def same(got: int, wanted: int, name: str) -> bool:
-    """Equal bits; of f64 NaNs only that both are (tests/hardware knows the payloads)."""
+    """Equal bits; of NaNs only that both are: tests/hardware knows the payloads."""
     if got == wanted:
         return True
-    return name == "f64" and decode(got, name).kind == NAN == decode(wanted, name).kind
+    return name in FORMATS and decode(got, name).kind == NAN == decode(wanted, name).kind
 
 
 def report(case: Case, row: list[int], got: int, wanted: int) -> str:

@@ -93,7 +93,8 @@ def testp(m: Modifiers) -> Operation:
             "notanumber": alg.p_and(special, alg.p_not(none)),
             "number": alg.p_not(alg.p_and(special, alg.p_not(none))),
             "subnormal": alg.p_and(tiny, alg.p_not(none)),
-            "normal": alg.p_not(alg.p_or(special, tiny)),
+            # a zero counts as normal (PTX ISA 9.7.3.1)
+            "normal": alg.p_not(alg.p_or(special, alg.p_and(tiny, alg.p_not(none)))),
         }
         return (answers[m.one_of(tuple(answers))],)
 

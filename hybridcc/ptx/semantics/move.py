@@ -43,7 +43,7 @@ def cvt(m: Modifiers, sources: int) -> Operation:
         return _integer(result, source, m.has("sat"))
     if source in PACKED:
         raise Unsupported(f"cvt.{result}.{source}")
-    conversion = Conversion(result, source, rounding, m.has("ftz"), m.has("sat"), m.has("relu"))
+    conversion = Conversion(result, source, rounding, m.has("ftz"), m.has("sat"), m.has("relu"), m.has("satfinite"))
     return Operation(
         (width(source),), (width(result),), lambda alg, s: (alg.convert(conversion, s[0]),),
         extend_signed=is_signed(result),
@@ -57,7 +57,7 @@ def _pack(m: Modifiers, result: str, source: str, rounding: str, sources: int) -
     inner = PACKED[source][0] if from_packed else source
     if count != 2 or sources != (1 if from_packed else 2) or not is_float(element) or not is_float(inner):
         raise Unsupported(f"cvt.{result}.{source}")
-    conversion = Conversion(element, inner, rounding, m.has("ftz"), m.has("sat"), m.has("relu"))
+    conversion = Conversion(element, inner, rounding, m.has("ftz"), m.has("sat"), m.has("relu"), m.has("satfinite"))
     w = width(inner)
 
     def apply(alg: Any, s: tuple[Any, ...]) -> tuple[Any, ...]:
