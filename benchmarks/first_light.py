@@ -91,14 +91,15 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--rehearse", action="store_true", help="run every part that needs no GPU")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of racing per kernel")
+    parser.add_argument("--accept", choices=["proved", "tested"], default="proved", help="the least verdict that races")
     parser.add_argument("--only", choices=[case.name for case in CASES])
     given = parser.parse_args()
-    results: dict[str, Any] = {"machine": {}, "kernels": {}, "failures": []}
+    results: dict[str, Any] = {"accept": given.accept, "machine": {}, "kernels": {}, "failures": []}
     cases = [case for case in CASES if given.only in (None, case.name)]
     attempt(results, "machine", lambda: results.update(machine=facts()))
     for case in cases:
         part = rehearse if given.rehearse else measure
-        attempt(results, case.name, lambda case=case, part=part: part(case, results, given.budget))
+        attempt(results, case.name, lambda case=case, part=part: part(case, results, given))
     if not given.rehearse:
         attempt(results, "launch cost", lambda: launch_cost(results))
         attempt(results, "machine", lambda: results.update(machine_after=facts()))
@@ -133,7 +134,7 @@ def kernel_of(case: Case) -> Any:
 # --- with a GPU ---
 
 
-def measure(case: Case, results: dict[str, Any], budget_s: float) -> None:
+def measure(case: Case, results: dict[str, Any], given: argparse.Namespace) -> None:
     from numba import cuda
 
     print(f"\n== {case.name}", flush=True)
@@ -144,7 +145,7 @@ def measure(case: Case, results: dict[str, Any], budget_s: float) -> None:
     arrays = [cuda.to_device(array) for array in host]
     stock = kernel.stock[case.grid, case.block]
     outcome = kernel[case.grid, case.block].optimize(
-        *arrays, accept="tested", budget_s=budget_s, reuse=False, progress=show
+        *arrays, accept=given.accept, budget_s=given.budget, reuse=False, progress=show
     )
     print(outcome.text, flush=True)
     row["optimize"] = optimize_facts(outcome)
@@ -340,7 +341,7 @@ def launch_cost(results: dict[str, Any]) -> None:
 # --- without ---
 
 
-def rehearse(case: Case, results: dict[str, Any], budget_s: float) -> None:
+def rehearse(case: Case, results: dict[str, Any], given: argparse.Namespace) -> None:
     """Compile, replay, splice, check and assemble for sm_90; run the kernel on the executor; compile the CUDA C++."""
     from hybridcc.building import build
 
@@ -351,7 +352,7 @@ def rehearse(case: Case, results: dict[str, Any], budget_s: float) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         (built,) = build(
-            ROOT / "examples" / f"{case.name}.py", folder, arch=("sm_90",), accept="tested", select="proved",
+            ROOT / "examples" / f"{case.name}.py", folder, arch=("sm_90",), accept=given.accept, select="proved",
             progress=show,
         )  # fmt: skip
     (architecture,) = built.record.architectures
