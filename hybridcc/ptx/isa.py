@@ -29,6 +29,7 @@ from hybridcc.ptx.nodes import (
     ArgumentList,
     BracketList,
     Immediate,
+    Indexed,
     Instruction,
     Member,
     Name,
@@ -782,7 +783,7 @@ def _registers(operand: Operand, registers: Container[str] | None, *, written: b
         case Pair(first=first, second=second):
             yield from _registers(first, registers, written=written)
             yield from _registers(second, registers, written=written)
-        case Immediate() | SymbolOffset():
+        case Immediate() | SymbolOffset() | Indexed():
             return
 
 

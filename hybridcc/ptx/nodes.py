@@ -50,6 +50,15 @@ class SymbolOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexed:
+    """``name[index]``: an element of a variable as a memory operand; index in the source's spelling."""
+
+    name: str
+    index: str
+    span: Span = field(default=NO_SPAN, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """``[base]``, ``[base+offset]``: base is a Name or an Immediate, offset an Immediate or None."""
 
@@ -100,7 +109,7 @@ class ArgumentList:
 
 
 Operand: TypeAlias = (
-    Name | Member | Immediate | SymbolOffset | Address | BracketList | Vector | Not | Pair | ArgumentList
+    Name | Member | Immediate | SymbolOffset | Indexed | Address | BracketList | Vector | Not | Pair | ArgumentList
 )
 
 
@@ -224,12 +233,39 @@ class Raw:
     span: Span = field(default=NO_SPAN, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Block:
-    """``{ … }``: a scope."""
+    """``{ … }``: a scope. Compared and hashed by content without recursion: ptxas takes a thousand deep."""
 
     statements: tuple[Statement, ...]
     span: Span = field(default=NO_SPAN, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Block):
+            return NotImplemented
+        return self is other or self._linear() == other._linear()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._linear()))
+
+    def __repr__(self) -> str:
+        return f"Block({' '.join(repr(s) for s in self._linear())})"
+
+    def _linear(self) -> list[Statement | str]:
+        """All statements inside in source order, braces as strings."""
+        found: list[Statement | str] = []
+        stack = [iter(self.statements)]
+        while stack:
+            for statement in stack[-1]:
+                if isinstance(statement, Block):
+                    found.append("{")
+                    stack.append(iter(statement.statements))
+                    break
+                found.append(statement)
+            else:
+                stack.pop()
+                found.append("}")
+        return found
 
 
 Statement: TypeAlias = (
@@ -253,7 +289,8 @@ Statement: TypeAlias = (
 class Function:
     """``.entry`` or ``.func``; ``body`` is None for a declaration.
 
-    ``attributes`` are the directives between the parameter list and the body (``.maxntid 128, 1, 1``).
+    ``attributes`` are the directives between the parameter list and the body (``.maxntid 128, 1, 1``),
+    ``qualifiers`` those before the name (``.attribute(.unified(1, 2))``).
     """
 
     kind: str
@@ -264,6 +301,7 @@ class Function:
     attributes: tuple[Directive, ...] = ()
     body: Block | None = None
     span: Span = field(default=NO_SPAN, compare=False, repr=False)
+    qualifiers: tuple[Directive, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

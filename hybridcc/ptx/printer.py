@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hybridcc.ptx.nodes import (
     Address,
     ArgumentList,
@@ -14,6 +16,7 @@ from hybridcc.ptx.nodes import (
     Directive,
     Function,
     Immediate,
+    Indexed,
     Instruction,
     Item,
     Label,
@@ -32,28 +35,66 @@ from hybridcc.ptx.nodes import (
     Vector,
 )
 
+_OPAQUE = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
+"""Strings and comments: what looks like a comment inside them is none."""
+
+
+class _Lines:
+    """Text under way. Pieces are kept apart until the end: a line may get any number of comments."""
+
+    __slots__ = ("closed", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.closed = True
+        """Whether nothing can follow on the last line: there is none, or it ends in a // comment."""
+
+    def add(self, line: str) -> None:
+        if self.pieces:
+            self.pieces.append("\n")
+        self.pieces.append(line)
+        self.closed = "//" in line and _ends_in_line_comment(line)
+
+    def trail(self, comment: str) -> bool:
+        """Puts a comment behind the last line, if that can take one."""
+        if self.closed:
+            return False
+        self.pieces += (" ", comment)
+        self.closed = comment.startswith("//")
+        return True
+
+    def text(self) -> str:
+        return "".join(self.pieces) + "\n" if self.pieces else ""
+
+
+def _ends_in_line_comment(line: str) -> bool:
+    last = None
+    for last in _OPAQUE.finditer(line):  # noqa: B007
+        pass
+    return last is not None and last.group().startswith("//") and last.end() == len(line)
+
 
 def print_module(module: Module) -> str:
     """PTX text that parses to an equal module."""
-    lines: list[str] = []
+    lines = _Lines()
     for item in module.items:
         _add(lines, item)
-    return "\n".join(lines) + "\n" if lines else ""
+    return lines.text()
 
 
 def print_statement(statement: Statement, indent: str = "\t") -> str:
     """One statement without its final line end (a Block takes several lines)."""
-    lines: list[str] = []
+    lines = _Lines()
     _statement(lines, statement, indent)
-    return "\n".join(lines)
+    return lines.text().removesuffix("\n")
 
 
 def print_statements(statements: tuple[Statement, ...], indent: str = "\t") -> str:
     """Statements one after another, each line ended."""
-    lines: list[str] = []
+    lines = _Lines()
     for statement in statements:
         _statement(lines, statement, indent)
-    return "\n".join(lines) + "\n" if lines else ""
+    return lines.text()
 
 
 def print_operand(operand: Operand) -> str:
@@ -66,6 +107,8 @@ def print_operand(operand: Operand) -> str:
             return f"[{base.text}]" if offset is None else f"[{base.text}+{offset.text}]"
         case SymbolOffset(name=name, offset=offset):
             return name + offset
+        case Indexed(name=name, index=index):
+            return f"{name}[{index}]"
         case Vector(items=items):
             return "{" + _list(items) + "}"
         case BracketList(items=items):
@@ -106,22 +149,22 @@ def _declarator(declarator: Declarator) -> str:
     return f"{declarator.name}{dims}{value}"
 
 
-def _add(lines: list[str], item: Item) -> None:
+def _add(lines: _Lines, item: Item) -> None:
     match item:
         case Function():
             _function(lines, item)
         case Variable():
-            lines.append(print_variable(item) + ";")
+            lines.add(print_variable(item) + ";")
         case Section(name=name, text=text):
-            lines.append(f"\t.section\t{name}\n\t{{\n{text}\n\t}}" if text else f"\t.section\t{name}\n\t{{\n\t}}")
+            lines.add(f"\t.section\t{name}\n\t{{\n{text}\n\t}}" if text else f"\t.section\t{name}\n\t{{\n\t}}")
         case Directive():
-            lines.append(print_directive(item))
+            lines.add(print_directive(item))
         case _:
             _statement(lines, item, "")
 
 
-def _function(lines: list[str], function: Function) -> None:
-    words = [*function.linkage, function.kind]
+def _function(lines: _Lines, function: Function) -> None:
+    words = [*function.linkage, function.kind, *(print_directive(q) for q in function.qualifiers)]
     if function.returns:
         words.append("(" + ", ".join(print_variable(p) for p in function.returns) + ")")
     words.append(function.name)
@@ -133,58 +176,56 @@ def _function(lines: list[str], function: Function) -> None:
     for attribute in function.attributes:
         head += "\n" + print_directive(attribute)
     if function.body is None:
-        lines.append(head + "\n;" if function.attributes else head + ";")
+        lines.add(head + "\n;" if function.attributes else head + ";")
         return
-    lines.append(head)
-    lines.append("{")
+    lines.add(head)
+    lines.add("{")
     for statement in function.body.statements:
         _statement(lines, statement, "\t")
-    lines.append("}")
+    lines.add("}")
 
 
-def _statement(lines: list[str], statement: Statement, indent: str) -> None:
+def _statement(lines: _Lines, statement: Statement, indent: str) -> None:
     match statement:
         case Instruction():
-            lines.append(indent + print_instruction(statement))
+            lines.add(indent + print_instruction(statement))
         case Label(name=name):
-            lines.append(f"{name}:")
+            lines.add(f"{name}:")
         case Comment(text=text, trailing=trailing):
-            if trailing and lines and not _ends_in_line_comment(lines[-1]) and "\n" not in text:
-                lines[-1] += " " + text
-            else:
-                lines.append(text if text.startswith("#") else indent + text)
+            if not (trailing and lines.trail(text)):
+                lines.add(text if text.startswith("#") else indent + text)
         case RegisterDeclaration(type=type_, names=names, vector=vector):
             listed = ", ".join(n if c is None else f"{n}<{c}>" for n, c in names)
-            lines.append(f"{indent}.reg {vector + ' ' if vector else ''}{type_} {listed};")
+            lines.add(f"{indent}.reg {vector + ' ' if vector else ''}{type_} {listed};")
         case Variable():
-            lines.append(f"{indent}{print_variable(statement)};")
+            lines.add(f"{indent}{print_variable(statement)};")
         case Directive():
-            lines.append(indent + print_directive(statement))
+            lines.add(indent + print_directive(statement))
         case BranchTargets(label=label, kind=kind, targets=targets):
-            lines.append(f"{label}: {kind} {', '.join(targets)};")
+            lines.add(f"{label}: {kind} {', '.join(targets)};")
         case CallPrototype(label=label, text=text):
-            lines.append(f"{label}: .callprototype {text};")
+            lines.add(f"{label}: .callprototype {text};")
         case Raw(text=text):
-            lines.append(f"{indent}{text};")
+            lines.add(f"{indent}{text};")
         case Block():
             _block(lines, statement, indent)
 
 
-def _block(lines: list[str], block: Block, indent: str) -> None:
+def _block(lines: _Lines, block: Block, indent: str) -> None:
     """Blocks are walked with a stack: their depth is the input's, not ours to bound."""
     stack = [iter(block.statements)]
-    lines.append(indent + "{")
+    lines.add(indent + "{")
     while stack:
         inner = indent + "\t" * min(len(stack), 8)
         for statement in stack[-1]:
             if isinstance(statement, Block):
-                lines.append(inner + "{")
+                lines.add(inner + "{")
                 stack.append(iter(statement.statements))
                 break
             _statement(lines, statement, inner)
         else:
             stack.pop()
-            lines.append(indent + "\t" * min(len(stack), 8) + "}")
+            lines.add(indent + "\t" * min(len(stack), 8) + "}")
 
 
 def print_instruction(instruction: Instruction) -> str:
@@ -197,7 +238,3 @@ def print_instruction(instruction: Instruction) -> str:
         text += " \t" if len(text) < 16 else " "
         text += ", ".join(print_operand(o) for o in operands)
     return text + ";"
-
-
-def _ends_in_line_comment(line: str) -> bool:
-    return "//" in line.rsplit("\n", 1)[-1]

@@ -16,6 +16,7 @@ from hybridcc.ptx.nodes import (
     Comment,
     Directive,
     Immediate,
+    Indexed,
     Instruction,
     Label,
     Member,
@@ -68,7 +69,7 @@ def rename_operand(operand: Operand, new: Renaming) -> Operand:
     match operand:
         case Name():
             return replace(operand, text=new(operand.text))
-        case Member() | SymbolOffset():
+        case Member() | SymbolOffset() | Indexed():
             return replace(operand, name=new(operand.name))
         case Immediate():
             return operand

@@ -113,7 +113,8 @@ class _Resolver:
         self.index = -1
         self.spellings: dict[str, str] = {}
         self.unresolved: list[str] = []
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}
+        """Ids given out, and of each the number of the last that was made from it."""
         self.scopes = [_Scope()]
         for item in module.items if module is not None else ():
             if isinstance(item, Variable):
@@ -133,11 +134,12 @@ class _Resolver:
         base = spelling
         if register != spelling.startswith("%"):
             base = "%" + spelling if register else "$" + spelling[1:]
-        name, number = base, 1
+        name, number = base, self.taken.get(base, 1)
         while name in self.taken or (register and isa.is_special_register(name)):
             number += 1
             name = f"{base}${number}"
-        self.taken.add(name)
+        self.taken[base] = number
+        self.taken.setdefault(name, 1)
         if name != spelling:
             self.spellings[name] = spelling
         return name

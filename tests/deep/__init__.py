@@ -1,0 +1,1 @@
+"""Checks that take minutes: `make check-deep` runs them; pytest does not collect them."""
