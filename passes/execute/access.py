@@ -265,8 +265,13 @@ def is_space(compiler: Any, instruction: Instruction) -> Step:
 
 
 def nothing(compiler: Any, instruction: Instruction) -> Step:
-    """Fences, prefetches and sleeps: in this order of execution every access is already visible."""
+    """Prefetches and sleeps."""
     return lambda frame, lanes: None
+
+
+def fence(compiler: Any, instruction: Instruction) -> Step:
+    """In this order of execution every access is already visible; only the watch for races takes note."""
+    return lambda frame, lanes: frame.launch.watch.fence(frame, lanes)
 
 
 def copy_async(compiler: Any, instruction: Instruction) -> Step:

@@ -26,8 +26,8 @@ _HANDLERS = {
     "isspacep": access.is_space,
     "prefetch": access.nothing,
     "prefetchu": access.nothing,
-    "membar": access.nothing,
-    "fence": access.nothing,
+    "membar": access.fence,
+    "fence": access.fence,
     "nanosleep": access.nothing,
     "cp": access.copy_async,
     "atom": atomics.atom,
@@ -92,6 +92,7 @@ class Compiler:
             self.widths,
             [(d.name, width(p.type[1:])) for p in self.function.parameters for d in p.names],
             [(d.name, width(p.type[1:])) for p in self.function.returns for d in p.names],
+            _granule(self.cfg.statements),
         )
 
     def _block(self, block: graphs.BasicBlock, segments: list[Segment]) -> None:
@@ -253,7 +254,9 @@ def _guarded(step: Step, guard: Any) -> Step:
         if len(chosen) == len(holds):
             step(frame, lanes)
         elif len(chosen):
-            step(frame, chosen if lanes is None else lanes[chosen])
+            lanes = chosen if lanes is None else lanes[chosen]
+            frame.launch.current = (frame.launch.current[0], lanes)
+            step(frame, lanes)
 
     return run
 
@@ -273,6 +276,18 @@ def _raiser(error: Exception) -> Step:
         raise error
 
     return run
+
+
+def _granule(statements: Any) -> int:
+    """4 where no access to memory is smaller than a word, else 1."""
+    return min((_smallest(s) for s in statements if isinstance(s, Instruction)), default=4)
+
+
+def _smallest(instruction: Instruction) -> int:
+    moves = isa.effects(instruction) & {isa.Effect.READ, isa.Effect.WRITE}
+    if not moves or isa.memory_space(instruction) == ".param" or instruction.opcode in ("call", "ldmatrix", "stmatrix"):
+        return 4
+    return 1 if any(0 < isa.bits(t) < 32 for t in isa.types(instruction)) else 4
 
 
 def _register_widths(scoped: Any) -> dict[str, int]:

@@ -51,7 +51,7 @@ class Launch:
         self.depth = 0
         self.current: tuple[Any, Lanes] = (None, None)
         self.alive = np.zeros(self.warps, np.uint32)
-        self.watch: Any = Watch(self) if options.detect_races else Silent()
+        self.watch: Any = _watch(self, programs) if options.detect_races else Silent()
 
     # --- what steps ask ---------------------------------------------------------------------------------
 
@@ -126,6 +126,10 @@ class Launch:
             runner.go()
         except Fault as fault:
             raise self.error(fault, frame) from None
+
+
+def _watch(launch: Launch, programs: dict[str, Program]) -> Watch:
+    return Watch(launch, min(p.granule for p in programs.values()))
 
 
 class _Runner:

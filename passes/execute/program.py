@@ -31,7 +31,7 @@ class Segment:
 
 @dataclass(slots=True)
 class Program:
-    """One function: ``widths`` gives the bits of each register, ``locals`` offsets in local memory."""
+    """One function: ``widths`` gives the bits of each register, ``granule`` its smallest access in bytes (1 or 4)."""
 
     name: str
     cfg: ControlFlowGraph
@@ -40,3 +40,4 @@ class Program:
     widths: dict[str, int]
     parameters: list[tuple[str, int]] = field(default_factory=list)
     returns: list[tuple[str, int]] = field(default_factory=list)
+    granule: int = 1

@@ -1,22 +1,33 @@
-"""Data races: two accesses to one byte by different threads, at least one a write, not both atomic, unordered.
+"""Data races: two accesses to one place by different threads, at least one a write, not both atomic, unordered.
 
-Accesses of one block are ordered by its barriers: every barrier a block passes begins a new epoch. Threads of a warp
-are ordered by warp synchronisation as well. Accesses of different blocks are never ordered. Per byte the last writer
-and the last reader are remembered, so a race between two readers' ancestors may be seen one access late but a
-conflicting pair that executes back to back is always seen (PTX ISA 9.0, section 8.9).
+Order comes from three things (PTX ISA 9.0, chapter 8): a barrier orders what the threads of a block did before and
+after it; bar.warp.sync does so for a warp; and a release (an atomic or volatile write behind a fence, or one that
+says .release) orders what its block did before against what another block does after it has read that place.
+
+A place is as large as the smallest access of the kernel, a byte or a word. Each remembers its last writer and three
+readers: the last one, one of another warp, and one more of the last one's warp. That is enough to see any race of a
+write with the reads since the last barrier; of reads that lie further back some may be forgotten. Releases are kept by
+block, not by thread: of two unordered accesses round a release a race may go unseen, but none is reported that is none.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hybridcc.passes.execute.memory import Fault
 
-NOBODY = -1
-MANY = -2
+Array = Any
+NOBODY = np.int32(-1)
 _SPACES = (".global", ".shared")
+_MOST_BLOCKS = 4096
+"""With more, what a release orders is not kept: after one, accesses of different blocks count as ordered."""
+
+# a stamp: epoch of the block (22 bits), epoch of the warp (22 bits), number of the instruction (18 bits), atomic (1)
+_WARP_SHIFT, _BLOCK_SHIFT = 19, 41
+_EPOCHS, _LINES = (1 << 22) - 1, (1 << 18) - 1
 
 
 class Silent:
@@ -28,42 +39,113 @@ class Silent:
     def write(self, frame: Any, lanes: Any, space: str, offset: Any, size: int, atomic: bool) -> None: ...
     def atomic(self, frame: Any, lanes: Any, space: str, offset: Any, size: int) -> None: ...
     def warp_sync(self, warps: Any) -> None: ...
+    def fence(self, frame: Any, lanes: Any) -> None: ...
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Per place a thread and the stamp of its access."""
+
+    thread: Array
+    stamp: Array
+
+    @classmethod
+    def empty(cls, size: int) -> _Slot:
+        return cls(np.full(size, NOBODY, np.int32), np.zeros(size, np.int64))
+
+    def put(self, at: Array, thread: Array, stamp: Array) -> None:
+        self.thread[at] = thread
+        self.stamp[at] = stamp
 
 
 class _Shadow:
-    """Per byte: who wrote and read last, when (epochs of block and warp), by which instruction, atomically or not."""
+    """What is remembered of one space."""
 
     def __init__(self, size: int) -> None:
-        self.writer = np.full(size, NOBODY, np.int32)
-        self.write_epoch = np.zeros(size, np.int32)
-        self.write_warp_epoch = np.zeros(size, np.int32)
-        self.write_line = np.zeros(size, np.int32)
-        self.write_atomic = np.zeros(size, bool)
-        self.reader = np.full(size, NOBODY, np.int32)
-        self.read_epoch = np.zeros(size, np.int32)
-        self.read_warp_epoch = np.zeros(size, np.int32)
-        self.read_line = np.zeros(size, np.int32)
-        self.read_atomic = np.zeros(size, bool)
+        self.writer, self.reader, self.elsewhere, self.beside = (_Slot.empty(size) for _ in range(4))
+        self.written = False
+
+    def note_write(self, at: Array, thread: Array, stamp: Array) -> Array:
+        """Which of the lanes lost their place to another lane of the same instruction."""
+        self.written = True
+        self.writer.put(at, thread, stamp)
+        return self.writer.thread[at] != thread
+
+    def note_read(self, at: Array, thread: Array, stamp: Array) -> None:
+        before, when = self.reader.thread[at], self.reader.stamp[at]
+        self._keep(at, before, when, (before != NOBODY) & (before != thread), thread)
+        self.reader.put(at, thread, stamp)
+        last = self.reader.thread[at]
+        lost = last != thread
+        if lost.any():  # several lanes read one place at once
+            self._keep(at, thread, stamp, lost, last)
+
+    def _keep(self, at: Array, thread: Array, stamp: Array, which: Array, last: Array) -> None:
+        """Files readers that are not the last one: beside it in its warp, or elsewhere."""
+        if not which.any():
+            return
+        same = thread // 32 == last // 32
+        for slot, chosen in ((self.beside, which & same), (self.elsewhere, which & ~same)):
+            if chosen.any():
+                slot.put(at[chosen], thread[chosen], stamp[chosen] if np.ndim(stamp) else stamp)
 
 
 class Watch:
-    """Watches global and shared memory of one launch."""
+    """Watches global and shared memory of one launch. ``granule`` is the smallest access in bytes, 1 or 4."""
 
     active = True
 
-    def __init__(self, launch: Any) -> None:
+    def __init__(self, launch: Any, granule: int) -> None:
         self.launch = launch
-        self.shadows = {".global": _Shadow(launch.heap.bytes.size), ".shared": _Shadow(launch.shared.bytes.size)}
-        self.block_epoch = np.zeros(launch.blocks, np.int32)
-        self.warp_epoch = np.zeros(launch.warps, np.int32)
+        self.shift = granule.bit_length() - 1
+        sizes = {".global": launch.heap.bytes.size, ".shared": launch.shared.bytes.size}
+        self.shadows = {space: _Shadow((size >> self.shift) + 1) for space, size in sizes.items()}
+        self.block_epoch = np.zeros(launch.blocks, np.int64)
+        self.warp_epoch = np.zeros(launch.warps, np.int64)
+        self.fenced = np.zeros(launch.warps * 32, bool)
         self.lines: list[Any] = []
         self._numbers: dict[int, int] = {}
+        self.released: dict[tuple[str, int], Array] = {}
+        """Per place of a release: the epoch of each block that it makes known."""
+        self.known: Array | None = None
+        """[a, b]: block a is ordered after what block b did in epochs below this."""
 
-    def block_sync(self, blocks: Any) -> None:
+    # --- what orders ------------------------------------------------------------------------------------
+
+    def block_sync(self, blocks: Array) -> None:
         self.block_epoch[blocks] += 1
 
-    def warp_sync(self, warps: Any) -> None:
+    def warp_sync(self, warps: Array) -> None:
         self.warp_epoch[np.unique(warps)] += 1
+
+    def fence(self, frame: Any, lanes: Any) -> None:
+        self.fenced[frame.places(lanes)] = True
+
+    def _release(self, space: str, places: Array, blocks: Array) -> None:
+        if self.known is None:
+            size = self.launch.blocks if self.launch.blocks <= _MOST_BLOCKS else 0
+            self.known = np.zeros((size, size), np.int64)
+        if not self.known.size:
+            return
+        releasing = np.unique(blocks)
+        self.block_epoch[releasing] += 1
+        self.known[releasing, releasing] = self.block_epoch[releasing]
+        for place in np.unique(places):
+            mine = np.unique(blocks[places == place])
+            view = self.known[mine].max(axis=0)
+            before = self.released.get((space, int(place)))
+            self.released[space, int(place)] = view if before is None else np.maximum(view, before)
+
+    def _acquire(self, space: str, places: Array, blocks: Array) -> None:
+        if self.known is None or not self.known.size:
+            return
+        for place in np.unique(places):
+            view = self.released.get((space, int(place)))
+            if view is not None:
+                mine = np.unique(blocks[places == place])
+                self.known[mine] = np.maximum(self.known[mine], view)
+
+    # --- accesses ---------------------------------------------------------------------------------------
 
     def read(self, frame: Any, lanes: Any, space: str, offset: Any, size: int, atomic: bool) -> None:
         self._access(frame, lanes, space, offset, size, reads=True, writes=False, atomic=atomic)
@@ -79,71 +161,31 @@ class Watch:
     ) -> None:
         if space not in _SPACES:
             return
-        shadow = self.shadows[space]
         thread = frame.places(lanes).astype(np.int32)
-        offset = np.broadcast_to(np.asarray(offset).reshape(-1), len(thread)) if np.size(offset) == 1 else offset
-        line = self._line()
-        block, warp = thread // self.launch.padded, thread // 32
-        epoch, warp_epoch = self.block_epoch[block], self.warp_epoch[warp]
-        for k in range(size):
-            at = offset + k
-            self._conflict(shadow, "write", at, thread, block, warp, space, line, atomic)
+        place = np.broadcast_to(np.asarray(offset).reshape(-1), len(thread)) >> self.shift
+        if atomic:
+            self._order(space, place, thread, reads, writes)
+        access = _Access(self, space, thread, self._line(), atomic)
+        for k in range(max(1, size >> self.shift)):
+            at = place + k if k else place
+            if access.shadow.written:
+                access.check(access.shadow.writer, "a write", at)
             if writes:
-                self._conflict(shadow, "read", at, thread, block, warp, space, line, atomic)
-                if not atomic:
-                    self._same_instruction(at, thread, space, line)
-                shadow.writer[at], shadow.write_epoch[at], shadow.write_warp_epoch[at] = thread, epoch, warp_epoch
-                shadow.write_line[at], shadow.write_atomic[at] = line, atomic
-            if reads and not writes:
-                self._note_reader(shadow, at, thread, epoch, warp_epoch, line, atomic)
+                access.write(at)
+            else:
+                access.shadow.note_read(at, thread, access.stamp)
 
-    def _note_reader(
-        self, shadow: _Shadow, at: Any, thread: Any, epoch: Any, warp_epoch: Any, line: int, atomic: bool
-    ) -> None:
-        before = shadow.reader[at]
-        many = (before != NOBODY) & (before != thread) & (shadow.read_epoch[at] == epoch)
-        shadow.reader[at] = thread
-        shadow.reader[at] = np.where((shadow.reader[at] != thread) | many, MANY, thread)
-        shadow.read_epoch[at], shadow.read_warp_epoch[at] = epoch, warp_epoch
-        shadow.read_line[at], shadow.read_atomic[at] = line, atomic
-
-    def _conflict(
-        self,
-        shadow: _Shadow,
-        kind: str,
-        at: Any,
-        thread: Any,
-        block: Any,
-        warp: Any,
-        space: str,
-        line: int,
-        atomic: bool,
-    ) -> None:
-        other = (shadow.writer if kind == "write" else shadow.reader)[at]
-        candidates = (other != NOBODY) & (other != thread)
-        if not candidates.any():
+    def _order(self, space: str, place: Array, thread: Array, reads: bool, writes: bool) -> None:
+        if reads:
+            self._acquire(space, place, thread // self.launch.padded)
+        if not writes:
             return
-        other_atomic = (shadow.write_atomic if kind == "write" else shadow.read_atomic)[at]
-        epoch = (shadow.write_epoch if kind == "write" else shadow.read_epoch)[at]
-        warp_epoch = (shadow.write_warp_epoch if kind == "write" else shadow.read_warp_epoch)[at]
-        known = other >= 0
-        same_block = np.where(known, other // self.launch.padded == block, True)
-        same_warp = np.where(known, other // 32 == warp, False)
-        ordered = (same_block & (epoch < self.block_epoch[block])) | (same_warp & (warp_epoch < self.warp_epoch[warp]))
-        bad = candidates & ~ordered & ~(other_atomic & atomic)
-        if bad.any():
-            which = int(np.flatnonzero(bad)[0])
-            old_line = (shadow.write_line if kind == "write" else shadow.read_line)[at[which]]
-            self._raise(int(other[which]), kind, self.lines[old_line], space, int(at[which]), which)
-
-    def _same_instruction(self, at: Any, thread: Any, space: str, line: int) -> None:
-        unique, first = np.unique(at, return_index=True)
-        if len(unique) != len(at):
-            order = np.argsort(at, kind="stable")
-            twice = np.flatnonzero(np.diff(at[order]) == 0)[0]
-            which = int(order[twice + 1])
-            self._raise(int(thread[order[twice]]), "write", self.lines[line], space, int(at[which]), which)
-        del first
+        instruction = self.launch.current[0]
+        fenced = self.fenced[thread] | any(m in (".release", ".acq_rel") for m in instruction.modifiers)
+        if fenced.any():
+            self._release(space, place[fenced], thread[fenced] // self.launch.padded)
+            if reads:  # lanes of one instruction take their turns: the last one has seen the others
+                self._acquire(space, place, thread // self.launch.padded)
 
     def _line(self) -> int:
         instruction, _ = self.launch.current
@@ -154,8 +196,60 @@ class Watch:
             self._numbers[id(instruction)] = number
         return number
 
-    def _raise(self, other: int, kind: str, instruction: Any, space: str, offset: int, which: int) -> None:
-        where = self.launch.place(instruction)
-        who = self.launch.describe(other) if other >= 0 else "several threads"
-        verb = "a write" if kind == "write" else "a read"
-        raise Fault("DATA_RACE", f"a race on {space} memory with {verb} by {who} at {where}", which)
+
+class _Access:
+    """One instruction's access to one space, by many threads."""
+
+    def __init__(self, watch: Watch, space: str, thread: Array, line: int, atomic: bool) -> None:
+        self.watch, self.space, self.thread, self.line, self.atomic = watch, space, thread, line, atomic
+        self.shadow = watch.shadows[space]
+        self.block, self.warp = thread // watch.launch.padded, thread // 32
+        self.block_epoch, self.warp_epoch = watch.block_epoch[self.block], watch.warp_epoch[self.warp]
+        self.stamp = (
+            (self.block_epoch & _EPOCHS) << _BLOCK_SHIFT
+            | (self.warp_epoch & _EPOCHS) << _WARP_SHIFT
+            | min(line, _LINES) << 1
+            | int(atomic)
+        )
+
+    def write(self, at: Array) -> None:
+        for slot in (self.shadow.reader, self.shadow.elsewhere, self.shadow.beside):
+            self.check(slot, "a read", at)
+        lost = self.shadow.note_write(at, self.thread, self.stamp)
+        if not self.atomic and lost.any():
+            which = int(np.flatnonzero(lost)[0])
+            self.report(int(self.shadow.writer.thread[at[which]]), self.line, "a write", which)
+
+    def check(self, slot: _Slot, kind: str, at: Array) -> None:
+        """Raises Fault where an access in the slot is not ordered before this one."""
+        other = slot.thread[at]
+        candidates = (other != NOBODY) & (other != self.thread)
+        if not candidates.any():
+            return
+        stamp = slot.stamp[at]
+        if self.atomic:
+            candidates &= (stamp & 1) == 0
+        bad = candidates & ~self._ordered(other, stamp)
+        if bad.any():
+            which = int(np.flatnonzero(bad)[0])
+            self.report(int(other[which]), int(stamp[which]) >> 1 & _LINES, kind, which)
+
+    def _ordered(self, other: Array, stamp: Array) -> Array:
+        other_block = other // self.watch.launch.padded
+        epoch = stamp >> _BLOCK_SHIFT
+        same_block = other_block == self.block
+        same_warp = other // 32 == self.warp
+        before = (stamp >> _WARP_SHIFT & _EPOCHS) < (self.warp_epoch & _EPOCHS)
+        ordered = (same_block & (epoch < (self.block_epoch & _EPOCHS))) | (same_warp & before)
+        known = self.watch.known
+        if known is None:
+            return ordered
+        if not known.size:
+            return ordered | ~same_block
+        return ordered | (~same_block & (epoch < known[self.block, np.maximum(other_block, 0)]))
+
+    def report(self, other: int, line: int, kind: str, which: int) -> None:
+        launch = self.watch.launch
+        where = launch.place(self.watch.lines[line])
+        what = f"a race on {self.space} memory with {kind} by {launch.describe(other)} at {where}"
+        raise Fault("DATA_RACE", what, which)

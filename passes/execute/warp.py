@@ -36,8 +36,6 @@ def gathered(frame: Frame, lanes: Lanes, mask: Any) -> tuple[Any, Any]:
         raise Fault(
             "CONVERGENCE", f"the member mask names threads that are not here (0x{int(missing[which]):x})", which
         )
-    if frame.launch.watch.active:
-        frame.launch.watch.warp_sync(warp)
     return warp, lane
 
 
@@ -225,11 +223,12 @@ def elect(compiler: Any, instruction: Instruction) -> Step:
 
 
 def warp_barrier(compiler: Any, instruction: Instruction) -> Step:
-    """bar.warp.sync mask"""
+    """bar.warp.sync mask: of the warp operations the only one that orders memory."""
     mask = compiler.operands.read(instruction.operands[0], 32, instruction)
 
     def run(frame: Frame, lanes: Lanes) -> None:
-        gathered(frame, lanes, mask(frame, lanes))
+        warp, _ = gathered(frame, lanes, mask(frame, lanes))
+        frame.launch.watch.warp_sync(warp)
 
     return run
 

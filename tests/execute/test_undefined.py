@@ -40,7 +40,7 @@ def run(body: str, **options: object) -> np.ndarray:
         ("STEP_LIMIT", 0, 12, "L: bra L;"),
         ("CONVERGENCE", 3, 14, "setp.lt.u32 %p1, %r1, 3;\n@%p1 bra L;\nshfl.sync.bfly.b32 %r5, %r1, 1, 31, -1;\nL:"),
         ("TRAP", 0, 12, "trap;"),
-        ("DATA_RACE", 1, 12, "st.global.u32 [%rd1], %r1;"),
+        ("DATA_RACE", 0, 12, "st.global.u32 [%rd1], %r1;"),
     ],
 )
 def test_stops_with_the_place(reason: str, thread: int, line: int, body: str) -> None:
