@@ -71,7 +71,7 @@ REJECTED = [
     ("TOO_LARGE", fenced("add.s64 %a, %a, 1;\n" * (MOST_CHARACTERS // 10))),
     ("NOT_ASCII", changed("%left, -4", "%left, \u22124")),
     ("SYNTAX", "I am sorry, but I cannot help with that."),
-    ("UNKNOWN_STATEMENT", changed("setp.ge.s64 %p1, %left, 4;", "setp.ge.s64 %p1, %left, ;")),
+    ("UNKNOWN_STATEMENT", changed("setp.ge.s64 %p1, %left, 4;", "setp.ge.s64 %p1, %left, <4>;")),
     ("SYNTAX", changed("$REST:", "}\n$REST:")),
     ("UNKNOWN_OPCODE", changed(LOAD, "fetch.global.f32 %v0, [%ptr];")),
     ("ARCHITECTURE", changed("$MAIN:", "$MAIN: elect.sync %left|%p0, -1;")),
