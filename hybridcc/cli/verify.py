@@ -37,12 +37,33 @@ def verify(
     if recheck is not None:
         verdict = proving.recheck(_read(recheck), old, new, entry, promised)
     else:
-        verdict = proving.prove(old, new, entry, promised)
+        verdict = _refutation(old, new, entry) or proving.prove(old, new, entry, promised)
     word, told = _told(verdict)
     if isinstance(verdict, Proved) and certificate is not None:
         certificate.write_text(verdict.certificate)
     typer.echo(json.dumps(told) if as_json else "\n".join(f"{k}: {v}" for k, v in told.items()))
     raise typer.Exit(EXIT_CODES[word])
+
+
+LAUNCHES = 32
+
+
+def _refutation(old: str, new: str, entry: str | None) -> Verdict | None:
+    """A launch on which the executor tells the two apart. What it cannot run is left to the proof."""
+    from hybridcc.errors import HybridccError
+    from hybridcc.frontends.ptx_file import from_text
+    from hybridcc.passes.verdict import Refuted
+    from hybridcc.passes.verify.bare import with_arguments
+    from hybridcc.passes.verify.testing import examine, reference_for
+
+    kernels = from_text(old, entry, name="base")
+    if len(kernels) != 1:
+        raise InputError(f"{len(kernels)} kernels", next_step="name one with --entry")
+    try:
+        verdict = examine(reference_for(with_arguments(kernels[0])), new, most=LAUNCHES).verdict
+    except HybridccError:
+        return None  # no inputs can be made, or the candidate is no PTX: the proof says which
+    return verdict if isinstance(verdict, Refuted) else None
 
 
 def _told(verdict: Verdict) -> tuple[str, dict[str, Any]]:

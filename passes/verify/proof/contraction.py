@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hybridcc.ptx.nodes import Address, Instruction, Member, Name, Not, Operand, Pair, Vector
 
 _ROUNDINGS = frozenset((".rn", ".rz", ".rm", ".rp", ".rna"))
-_COPIES = frozenset(("mov", "selp", "neg", "abs", "copysign"))
+_COPIES = frozenset(("mov", "selp", "slct", "neg", "abs", "copysign"))
 """Instructions through which an assembler may see a product: it moves negations and selections about."""
 
 

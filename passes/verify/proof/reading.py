@@ -7,7 +7,7 @@ from math import prod
 
 from hybridcc.errors import InputError
 from hybridcc.passes.verify.proof.program import Program, Unsupported, type_width
-from hybridcc.ptx import scopes
+from hybridcc.ptx import isa, scopes
 from hybridcc.ptx.constants import evaluate
 from hybridcc.ptx.nodes import (
     Comment,
@@ -52,6 +52,9 @@ def read_program(module: Module, entry: str | None = None) -> Program:
                 pass
             case _:
                 declared.append(statement)
+    unknown = [name for name in scoped.unresolved if not isa.is_predefined(name)]
+    if unknown:
+        raise Unsupported(f"names that nothing declares: {', '.join(unknown[:5])}", function.name)
     if scoped.vectors:
         raise Unsupported("vector registers", function.name)
     parameters = tuple((v.names[0].name, _bits(v)) for v in function.parameters)
