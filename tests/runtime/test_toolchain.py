@@ -12,6 +12,7 @@ import pytest
 
 from hybridcc.errors import ToolchainError
 from hybridcc.runtime import toolchain
+from tests.project.test_hidden_cuda import decoy
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,28 +46,6 @@ def folders(done: subprocess.CompletedProcess[str]) -> set[Path]:
     return {Path(line).parent for line in done.stdout.splitlines()}
 
 
-@pytest.fixture
-def decoy(tmp_path: Path) -> Path:
-    """A folder that looks like a CUDA toolkit and fails loudly when any of it is used."""
-    for name in ("ptxas", "nvdisasm", "cuobjdump", "nvcc", "fatbinary"):
-        tool = tmp_path / "bin" / name
-        tool.parent.mkdir(exist_ok=True)
-        tool.write_text("#!/bin/sh\necho the decoy was used >&2\nexit 77\n")
-        tool.chmod(0o755)
-    for name in (
-        "lib64/libnvvm.so.4",
-        "lib64/libnvJitLink.so.13",
-        "nvvm/lib64/libnvvm.so.4",
-        "nvvm/libdevice/libdevice.10.bc",
-        "lib/libnvvm.so.4",
-        "lib/libnvJitLink.so.13",
-    ):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(b"the decoy")
-    return tmp_path
-
-
 def test_every_part_is_found_in_a_wheel() -> None:
     for name, part in toolchain.PARTS.items():
         tool = toolchain.find(name)
@@ -93,23 +72,16 @@ def test_the_build_needs_no_system_cuda() -> None:
     assert folders(done) == {toolchain.find("nvvm").path.parent}
 
 
-def test_a_system_cuda_is_not_used_when_there_is_one(decoy: Path) -> None:
-    done = run(
-        USE_EVERYTHING,
-        PATH=f"{decoy}/bin:{os.environ['PATH']}",
-        CUDA_HOME=str(decoy),
-        CUDA_PATH=str(decoy),
-        CONDA_PREFIX=str(decoy),
-        LD_LIBRARY_PATH=f"{decoy}/lib64",
-    )
+def test_a_system_cuda_is_not_used_when_there_is_one(tmp_path: Path) -> None:
+    done = run(USE_EVERYTHING, **decoy(tmp_path))
     assert done.returncode == 0, done.stderr
     assert folders(done) == {toolchain.find("nvvm").path.parent}
 
 
-def test_environment_of_tools_points_to_no_toolkit(monkeypatch: pytest.MonkeyPatch, decoy: Path) -> None:
-    monkeypatch.setenv("CUDA_HOME", str(decoy))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(decoy))
+def test_environment_of_tools_points_to_no_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_HOME", "/opt/cuda-11")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/cuda-11/lib64")
     assert not {"CUDA_HOME", "LD_LIBRARY_PATH"} & set(toolchain.environment())
     with toolchain.hidden_system_cuda():
         assert "CUDA_HOME" not in os.environ
-    assert os.environ["CUDA_HOME"] == str(decoy)
+    assert os.environ["CUDA_HOME"] == "/opt/cuda-11"
