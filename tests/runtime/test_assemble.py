@@ -247,7 +247,8 @@ BROKEN_DEBUG = """.version 8.0
 
 
 def test_a_library_that_calls_exit_is_survived() -> None:
-    with pytest.raises(AssemblyError, match="ended its process with exit status 1"):
+    """nvJitLink reads past the section's end: what lies there decides whether it calls exit() or reports."""
+    with pytest.raises(AssemblyError, match=r"ended its process with exit status 1|Out of Bounds"):
         assemble(BROKEN_DEBUG, "sm_80")
     assert assemble(SCALE, "sm_80").registers > 0
 
