@@ -17,7 +17,7 @@ help: ## this text
 demo: $(VENV)/.base ## build examples/conv1d.py for three architectures, with no GPU and no model
 	$(BIN)/hybridcc build examples/conv1d.py -o $(OUT)/ --arch $(ARCH) --accept tested --select proved
 
-test: lint $(VENV)/.test ## lint and every test but the slow ones
+test: lint types $(VENV)/.test ## lint, types and every test but the slow ones
 	$(BIN)/python -m pytest -m "not slow" -n auto --dist loadgroup $(PYTEST_ARGS)
 
 check-deep: $(VENV)/.test ## the slow tests too: minutes to an hour

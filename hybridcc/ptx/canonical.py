@@ -51,8 +51,7 @@ def rename_module(module: Module, new: NewName) -> Module:
     statements that the parser does not know.
     """
     for item in module.items:
-        names = debug.register_names(item) if isinstance(item, Section) else ()
-        if names:
+        if isinstance(item, Section) and (names := debug.register_names(item)):
             raise RenameRefused(
                 "DEBUG",
                 f"the section {item.name} was written for a debugger and holds the name {names[0]} as bytes",

@@ -272,8 +272,8 @@ def _extreme(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
     """min and max: a number beats NaN (unless .NaN); -0 is below +0 (PTX ISA 9.7.3.11)."""
     a, b = operands
     format = op.format
-    if op.xorsign:
-        sign = (a ^ b) & sign_mask(format)
+    sign = (a ^ b) & sign_mask(format) if op.xorsign else None
+    if sign is not None:
         a, b = a & ~sign_mask(format), b & ~sign_mask(format)
     x, y = to_f64(a, format), to_f64(b, format)
     if op.name == "min":
@@ -287,7 +287,7 @@ def _extreme(op: FloatOperation, operands: tuple[Array, ...]) -> Array:
             bits = np.where(x_nan & y_nan, nans.double(op.name, operands, np.shape(bits)), bits)
         else:
             bits = canonical(bits, (x_nan | y_nan) if op.nan else (x_nan & y_nan), format)
-    if op.xorsign:
+    if sign is not None:
         bits = np.where(np.isnan(to_f64(bits, format)), bits, bits | sign)
     return bits
 

@@ -64,7 +64,12 @@ class Operands:
                 return self._register(f"{name}.{selector}", width)
             case Name() | Member() if isa.is_special_register(operand):
                 spelled = operand.text if isinstance(operand, Name) else f"{operand.name}.{operand.selector}"
-                return lambda frame, lanes: as_width(*frame.launch.special(spelled, frame, lanes), width, False)
+
+                def special(frame: Frame, lanes: Lanes) -> Any:
+                    value, bits = frame.launch.special(spelled, frame, lanes)
+                    return as_width(value, bits, width, False)
+
+                return special
             case Name(text="WARP_SZ"):
                 value = UNSIGNED[width](32)
                 return lambda frame, lanes: value

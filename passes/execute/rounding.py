@@ -8,6 +8,7 @@ elsewhere; directed roundings of f64 are computed with integers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import isqrt
 from typing import NamedTuple
@@ -208,7 +209,7 @@ def directed64(name: str, operands: tuple[F64, ...], mode: str) -> F64:
     return flat.reshape(result.shape)
 
 
-def _nearest64(name: str, x: list[F64]) -> F64:
+def _nearest64(name: str, x: Sequence[F64]) -> F64:
     match name:
         case "add":
             return x[0] + x[1]

@@ -213,7 +213,7 @@ def _parameters(function: Function, args: Sequence[Any], arrays: _Arrays) -> lis
 
 
 def _scalar(value: Any, type_: str, size: int, number: int) -> bytes:
-    if isinstance(value, (bytes, bytearray, np.void)):
+    if isinstance(value, (bytes, bytearray)):
         content = bytes(value)
     elif isinstance(value, (np.generic, np.ndarray)):
         content = value.tobytes()
