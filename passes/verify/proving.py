@@ -170,7 +170,7 @@ def _read(task: Task):
 def _aside(base: Any, candidate: Any) -> tuple[str, ...]:
     from hybridcc.passes.verify.proof.contraction import contractible_pairs
 
-    pairs = contractible_pairs(base.instructions) or contractible_pairs(candidate.instructions)
+    pairs = contractible_pairs(base) or contractible_pairs(candidate)
     return ("contraction",) if pairs else ()
 
 

@@ -87,7 +87,7 @@ def check(certificate: Certificate, base: Program, candidate: Program, premises:
 
 def order_is_free(base: Program, candidate: Program) -> bool:
     """Whether operand order is no concern of the assembler's: neither kernel holds a contractible pair."""
-    return not (contractible_pairs(base.instructions) or contractible_pairs(candidate.instructions))
+    return not (contractible_pairs(base) or contractible_pairs(candidate))
 
 
 def arrivals(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from hybridcc.passes.verify.proof.program import Program
 from hybridcc.ptx.nodes import Address, Instruction, Member, Name, Not, Operand, Pair, Vector
 
 _ROUNDINGS = frozenset((".rn", ".rz", ".rm", ".rp", ".rna"))
@@ -26,32 +27,51 @@ class ContractiblePair:
     sum: Instruction
 
 
-def contractible_pairs(instructions: Iterable[Instruction]) -> tuple[ContractiblePair, ...]:
-    """Every ``add``/``sub`` that a product may reach, seen without regard to control flow.
+def contractible_pairs(program: Program) -> tuple[ContractiblePair, ...]:
+    """Every ``add``/``sub`` that a product may reach along the control flow.
 
-    Register names are those of one function after scopes are resolved. A product that is written to memory is
-    taken to reach every load of that state space.
+    A register that once held a product is taken to hold it from there on, and a product that is written to memory
+    is taken to reach every later load from thread-private memory, or from any other.
     """
-    body = tuple(instructions)
     products: dict[str, Instruction] = {}
-    for instruction in body:
-        if instruction.opcode == "mul" and _unrounded_float(instruction):
-            products.update((name, instruction) for name in _names(instruction.operands[:1]))
-    grew = bool(products)
-    while grew:
-        grew = False
-        for instruction in body:
-            for target, sources in _copies(instruction):
-                carried = next((products[s] for s in sources if s in products), None)
-                if carried is not None and target not in products:
-                    products[target], grew = carried, True
+    carrying = _carrying(program, products)
     return tuple(
         ContractiblePair(products[name], instruction)
-        for instruction in body
+        for instruction, held in zip(program.instructions, carrying, strict=True)
         if instruction.opcode in ("add", "sub") and _unrounded_float(instruction)
         for name in dict.fromkeys(_names(instruction.operands[1:]))
-        if name in products
+        if name in held
     )
+
+
+def _carrying(program: Program, products: dict[str, Instruction]) -> list[frozenset[str]]:
+    """The names that may hold a product before each instruction; ``products`` gets an origin for each."""
+    body = program.instructions
+    before: list[frozenset[str]] = [frozenset()] * len(body)
+    waiting = list(range(len(body)))
+    while waiting:
+        at = waiting.pop()
+        after = before[at] | _made(body[at], before[at], products)
+        for following in program.successors(at):
+            if not after <= before[following]:
+                before[following] |= after
+                waiting.append(following)
+    return before
+
+
+def _made(instruction: Instruction, held: frozenset[str], products: dict[str, Instruction]) -> frozenset[str]:
+    """The names that hold a product once the instruction has run, given those that did before."""
+    made: set[str] = set()
+    if instruction.opcode == "mul" and _unrounded_float(instruction):
+        made.update(_names(instruction.operands[:1]))
+        for name in made:
+            products.setdefault(name, instruction)
+    for target, sources in _copies(instruction):
+        carried = next((s for s in sources if s in held), None)
+        if carried is not None:
+            made.add(target)
+            products.setdefault(target, products[carried])
+    return frozenset(made)
 
 
 def _unrounded_float(instruction: Instruction) -> bool:
