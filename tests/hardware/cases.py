@@ -22,7 +22,7 @@ SEED = 20261201
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``name`` is unique: the instruction, with "nan " before it where the operands are NaNs and the like.
+    """``name`` is unique: the instruction, with "nan " or "tiny " before it for special operands.
 
     ``results`` are widths in bits, 1 for a predicate (stored as a byte); ``sources`` are kinds of operands.py.
     """
@@ -93,9 +93,9 @@ def _computing(group: str, name: str) -> Case:
     operation = semantics.explain(statement)
     types = isa.operand_types(statement)[1:]
     kinds = tuple(_kind(t, w) for t, w in zip(types, operation.sources, strict=True))
-    if group == "nan":
-        kinds = tuple(f"nan:{k}" for k in kinds)
-    label = f"nan {name}" if group == "nan" else name
+    if group != "computing":
+        kinds = tuple(f"{group}:{k}" for k in kinds)
+    label = name if group == "computing" else f"{group} {name}"
     return Case(label, group, name, text, kinds, operation.results)
 
 

@@ -114,7 +114,7 @@ def value(random: np.random.RandomState, kind: str) -> np.ndarray:
 
 
 def width_of(kind: str) -> int:
-    kind = kind.removeprefix("nan:")
+    kind = kind.rpartition(":")[2]
     if kind in ("p", "n", "s"):
         return 1 if kind == "p" else 32
     if kind.endswith("x2"):
@@ -122,12 +122,14 @@ def width_of(kind: str) -> int:
     return int(kind[1:]) if kind[0] == "i" else _FORMATS[kind][0]
 
 
-def rows(seed: int, kinds: tuple[str, ...], nonzero: bool = False) -> np.ndarray:
+def rows(seed: int, kinds: tuple[str, ...], nonzero: bool = False, divides: bool = False) -> np.ndarray:
     """One column per source. In an eighth of the rows the second source equals the first or lies beside it.
 
-    ``nonzero``: no zero in the last column (PTX leaves division by zero open).
+    ``nonzero``: no zero in the last column (PTX leaves division by zero open); ``divides``: the instruction does.
     """
     random = np.random.RandomState(seed)
+    if kinds and kinds[0].startswith("tiny:"):
+        return tiny(random, [k.removeprefix("tiny:") for k in kinds], divides)
     columns = [value(random, kind) for kind in kinds]
     if len(kinds) > 1 and kinds[0] == kinds[1] and kinds[0] != "p":
         same = random.randint(0, 8, ROWS) == 0
@@ -150,3 +152,34 @@ def _cancelling(random: np.random.RandomState, columns: list[np.ndarray], name: 
         product = (-(a * b)).view(dtype[0]).astype(np.uint64)
     usable = chosen & np.isfinite(product.astype(dtype[0]).view(dtype[1]))
     return np.where(usable, product, columns[2])
+
+
+def tiny(random: np.random.RandomState, kinds: list[str], divides: bool) -> np.ndarray:
+    """Sources whose product (or quotient, or the one source) is about the least normal number, mostly a little less.
+
+    (1 - 2**-j)(1 + 2**-k) with every j and k; a third source is a zero or the least subnormal number.
+    """
+    if kinds[0].endswith("x2"):
+        low, high = (tiny(random, [k[:-2] for k in kinds], divides) for _ in range(2))
+        return low | high << np.uint64(16)
+    width, fraction = _FORMATS[kinds[0]]
+    bias = (1 << (width - 2 - fraction)) - 1
+    signs = random.choice([-1.0, 1.0], (2, ROWS))
+    below = 1 - 2.0 ** -random.randint(1, fraction + 2, ROWS)
+    if len(kinds) == 1:  # narrowed by cvt: f64 to f32, f32 to f16
+        nudge = 1 + random.randint(-2, 3, ROWS) * 2.0**-fraction
+        least = {"f64": -126, "f32": -14}[kinds[0]]
+        return np.stack([_bits(signs[0] * np.ldexp(below * np.where(below < 0.9999, nudge, 1.0), least), kinds[0])])
+    above = 1 + 2.0 ** -random.randint(1, fraction + 1, ROWS) * random.randint(0, 2, ROWS)
+    shift = random.randint(1, min(bias, 40), ROWS)
+    first = signs[0] * np.ldexp(below, 1 - bias + shift)
+    second = signs[1] * np.ldexp(above, shift if divides else -shift)
+    third = random.randint(0, 2, ROWS).astype(np.uint64)
+    third |= random.randint(0, 2, ROWS).astype(np.uint64) << np.uint64(width - 1)
+    return np.stack([_bits(first, kinds[0]), _bits(second, kinds[0]), third][: len(kinds)])
+
+
+def _bits(numbers: np.ndarray, name: str) -> np.ndarray:
+    """Numbers that the format holds exactly, as slots."""
+    dtype, word = {"f16": (np.float16, np.uint16), "f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64)}[name]
+    return numbers.astype(dtype).view(word).astype(np.uint64)

@@ -33,7 +33,7 @@ class Answers:
 @cache
 def inputs(case: Case) -> np.ndarray:
     """Sources by 512 rows, in 64-bit slots."""
-    return rows(case.seed, case.sources, nonzero=case.divides)
+    return rows(case.seed, case.sources, nonzero=case.divides, divides=case.opcode == "div")
 
 
 def digest(cases: tuple[Case, ...]) -> str:

@@ -53,6 +53,7 @@ def test_there_are_enough_answers():
     variants = {c.instruction for c in all_cases() if c.name in got.outputs}
     assert len(opcodes) >= 60
     assert len(variants) >= 400
+    assert len(got.outputs) >= 0.95 * len(all_cases())
     assert {"gpu", "driver", "assembler"} <= set(got.origin)
 
 
@@ -63,8 +64,8 @@ OPEN = [c for c in all_cases() if c.group == "computing" and is_open(c)]
 @pytest.mark.parametrize("case", EXACT, ids=lambda c: c.name)
 def test_bit_for_bit(case):
     got = answers()
-    if case.name in got.missing:
-        pytest.skip(f"no answer: {got.missing[case.name]}")
+    if case.name not in got.outputs:
+        pytest.skip(got.missing.get(case.name, "the GPU has not been asked yet: benchmarks/hardware_conformance.py"))
     mine, flags = executed(case)
     assert not difference(case, mine, got.results(case))
     assert not [f for f in flags if "bit-exact" in f]

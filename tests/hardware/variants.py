@@ -192,7 +192,17 @@ cvt.rn.{f16x2,bf16x2}.f32
 """
 """The same on nothing but infinities, zeros, ones and NaNs of both signs, quiet and signalling, with payloads."""
 
-_ALL = "0xFFFFFFFF"
+_TINY_COMPUTING = """
+mul.{rn,rz,rm,rp}{,.ftz}.f32
+fma.{rn,rz,rm,rp}{,.ftz}.f32
+div.{rn,rz,rm,rp}{,.ftz}.f32
+{mul,fma}.rn{,.ftz}.f16
+mul.rn.ftz.sat.f16x2
+fma.rn.ftz.relu.f16
+cvt.{rn,rz,rm,rp}{,.ftz}.f32.f64
+cvt.{rn,rm}{,.ftz}.f16.f32
+"""
+"""The same on operands whose result lies next to the least normal number, where flushing is decided."""
 
 MOVING = """
 ld.shared.{u8,s8,u16,s16,u32,s32,b32,f32} : st.shared.b32 [SHARED], s0.32; OP d0.32, [SHARED]
@@ -281,8 +291,9 @@ def expand(pattern: str) -> Iterator[str]:
 
 
 def families() -> Iterator[tuple[str, str, str]]:
-    """(group, instruction, body or "") for every variant; the group is "computing", "nan" or "moving"."""
-    for group, text in (("computing", COMPUTING), ("nan", _NAN_COMPUTING), ("moving", MOVING)):
+    """(group, instruction, body or "") for every variant; the group is "computing", "nan", "tiny" or "moving"."""
+    texts = {"computing": COMPUTING, "nan": _NAN_COMPUTING, "tiny": _TINY_COMPUTING, "moving": MOVING}
+    for group, text in texts.items():
         for line in filter(None, map(str.strip, text.splitlines())):
             head, _, body = line.partition(" : ")
             for name in expand(head.strip()):
