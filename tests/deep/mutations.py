@@ -68,7 +68,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def run(kernel: str, rewrite: str, unroll: int, seed: int, batch: int) -> dict[str, Any]:
-    from judging import judge
+    from tests.proof.judging import judge
 
     before = time.process_time()
     judged = list(judge(kernel, rewrite, unroll, seed, batch * BATCH, (batch + 1) * BATCH))
