@@ -15,13 +15,15 @@ help: ## this text
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: $(VENV)/.base ## build examples/conv1d.py for three architectures, with no GPU and no model
-	$(BIN)/hybridcc build examples/conv1d.py -o $(OUT)/ --arch $(ARCH) --accept tested --select proved
+	$(BIN)/hybridcc build examples/conv1d.py -o $(OUT)/ --arch $(ARCH) --select proved
 
 test: lint types $(VENV)/.test ## lint, types and every test but the slow ones
 	$(BIN)/python -m pytest -m "not slow" -n auto --dist loadgroup $(PYTEST_ARGS)
 
-check-deep: $(VENV)/.test ## the slow tests too: minutes to an hour
+check-deep: $(VENV)/.test ## the slow tests, full fuzz and mutation counts: hours; goes on where it was stopped
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m tests.deep.fuzz_parser
+	$(BIN)/python -m tests.deep.mutations
 
 lint: $(VENV)/.test ## ruff, with the import rules of every room
 	$(BIN)/ruff check .

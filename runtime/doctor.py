@@ -126,9 +126,10 @@ def _numba() -> Finding:
 
 
 def _solvers() -> Iterator[Finding]:
-    step = "pip install 'hybridcc[proof]'"
-    yield _package("proof", "bitwuzla", "bitwuzla", "no rewrite can be proved; --accept tested can still be met", step)
-    yield _package("proof", "z3-solver", "z3", "certificates are not cross-checked by a second solver", step)
+    cost = "no rewrite can be proved; --accept tested can still be met"
+    yield _package("proof", "bitwuzla", "bitwuzla", cost, "pip install 'bitwuzla>=0.8'")
+    cost = "certificates are not cross-checked by a second solver"
+    yield _package("proof", "z3-solver", "z3", cost, "pip install 'hybridcc[proof]'")
 
 
 def _models() -> Iterator[Finding]:

@@ -182,4 +182,5 @@ def backend(name: str) -> Backend:
 
 
 def _missing(library: str) -> MissingExtra:
-    return MissingExtra(f"{library} is not installed", next_step="pip install 'hybridcc[proof]'")
+    command = "pip install 'hybridcc[proof]'" if library.startswith("z3") else f"pip install {library}"
+    return MissingExtra(f"{library} is not installed", next_step=command)
