@@ -1,7 +1,7 @@
 """Matrix instructions of a warp: mma.sync, ldmatrix, stmatrix, movmatrix (PTX ISA 9.0, section 9.7.14).
 
-Integer and single-bit products are exact. Floating-point ones are summed in f64 and rounded once, which the hardware
-does not do (its accumulation is undocumented), so they are flagged as not bit-exact.
+Integer and single-bit products are exact. How the hardware accumulates floating-point ones is undocumented, so they
+are flagged as not bit-exact: f64 is a chain of fma (as an H200 does it), the others are summed in f64 and rounded once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hybridcc.passes.execute.operands import unsupported
 from hybridcc.passes.execute.program import Step
 from hybridcc.passes.execute.warp import FULL, gathered
 from hybridcc.ptx import isa
+from hybridcc.ptx.algebra import FloatOperation
 from hybridcc.ptx.nodes import Instruction, Operand, Vector
 
 _BITS = {"u8": 8, "s8": 8, "u4": 4, "s4": 4, "b1": 1, "f16": 16, "bf16": 16, "tf32": 32, "f64": 64}
@@ -107,8 +108,10 @@ def _warps(frame: Frame, lanes: Lanes) -> tuple[Any, Any, int]:
 def _elements(registers: list[Any], type_: str) -> list[list[Any]]:
     """Per register its elements, lowest first, as f64 numbers: every multiplicand is exact in f64."""
     bits = _BITS[type_]
-    if bits >= 32:
-        return [[numpy_floats.to_f64(r, "f64" if bits == 64 else "tf32")] for r in registers]
+    if bits == 64:
+        return [[numpy_floats.to_f64(r, "f64")] for r in registers]
+    if bits == 32:  # of a tf32 operand only the upper 19 bits are read
+        return [[numpy_floats.to_f64(r & np.uint32(0xFFFFE000), "tf32")] for r in registers]
     mask = np.uint32((1 << bits) - 1)
     fields = [[(r >> np.uint32(bits * i)) & mask for i in range(32 // bits)] for r in registers]
     if bits == 16:
@@ -173,6 +176,8 @@ def _scatter(matrix: Any, row: Any, lane: Any, shape: Shape, count: int) -> list
 
 def _product(left: Any, right: Any, add: Any, shape: Shape, modifiers: frozenset[str]) -> Any:
     """The bits of D."""
+    if shape.d == "f64":
+        return _chain(left, right, add)
     if ".xor" in modifiers:
         ones = left.sum(axis=2)[:, :, None] + right.sum(axis=1)[:, None, :]
         total = ones - 2 * (left @ right) + add
@@ -184,6 +189,15 @@ def _product(left: Any, right: Any, add: Any, shape: Shape, modifiers: frozenset
         total = np.clip(total, -(2.0**31), 2.0**31 - 1)
     # sums stay far below 2**53: f64 holds them exactly
     return total.astype(np.int64).astype(np.uint32)
+
+
+def _chain(left: Any, right: Any, add: Any) -> Any:
+    step = FloatOperation("fma", "f64", "rn")
+    total = add.view(np.uint64)
+    for k in range(left.shape[2]):
+        factors = np.broadcast_arrays(left[:, :, k, None], right[:, None, k, :])
+        total = numpy_floats.operation(step, (*(np.ascontiguousarray(f).view(np.uint64) for f in factors), total))
+    return total
 
 
 # --- rows of eight 16-bit elements ----------------------------------------------------------------------------
