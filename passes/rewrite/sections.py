@@ -106,9 +106,7 @@ def _loop(
     carried = [f"{names[r]} ({region.cfg.scoped.types[r]})" for r in written if r in live_at_header and r in names]
     around = [o for o in others if loop.blocks < o.blocks]
     where = f", inside {label_of.get(min(around, key=lambda o: len(o.blocks)).header, 'a loop')}" if around else ""
-    loads = Counter(
-        isa.memory_space(i) or "generic" for i in instructions if Effect.READ in isa.effects(i)
-    )
+    loads = Counter(isa.memory_space(i) or "generic" for i in instructions if Effect.READ in isa.effects(i))
     shown = ", ".join(f"{n} {space.removeprefix('.')} loads" for space, n in loads.items()) or "no loads"
     return (
         f"{label_of.get(loop.header, 'top of the region')}{where}: {len(instructions)} instructions, {shown}; "

@@ -7,8 +7,9 @@ All of it is a pure function of (kernel, plan, seed).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,18 @@ LOW_BITS = 31
 """A trip count of 31 runs a loop unrolled by 16 and then, one each, remainders of 8, 4, 2 and 1."""
 
 ALIASES = 4
-"""At most so many pairs of arrays are made to share memory, in each way."""
+"""At most so many pairs of arrays are made to share memory, in each way: first those with an array that is written."""
+
+FREE_SCALARS = 3
+"""At most so many integer scalars are given values that are no size: negative, and past 32 bits."""
+
+STEPS = 5_000_000
+STEPS_OF_ODD_SCALAR = 50_000
+"""Instructions per thread after which a launch made here is left out. A trip count past 32 bits is such a launch; where
+the same scalar is a factor or an offset, few steps suffice."""
+
+View: TypeAlias = Literal["", "every second element", "backwards", "padded", "transposed", "upside down"]
+"""How an array of layout A lies in its buffer: whole, or as the view that NumPy users would make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +59,15 @@ class Request:
     """Every array begins this many elements into its buffer."""
     everywhere: bool = False
     """Arrays that the kernel writes get values of the family too; otherwise they are poisoned."""
-    stride: int = 1
-    """Every array of layout A takes each stride-th element; negative runs backwards."""
+    view: View = ""
+    """Of every array of layout A that has the axes for it."""
+    scalar: tuple[int, int] | None = None
+    """An integer argument and the value that it takes in place of its size."""
+    block: Shape | None = None
+    """In place of the usual one."""
 
 
-def requests(kernel: Kernel, plan: Plan, block: Shape) -> Iterator[Request]:
+def requests(kernel: Kernel, plan: Plan, block: Shape, written: frozenset[int] = frozenset()) -> Iterator[Request]:
     """In an order that has something of everything early, so that a short budget still sees each family."""
     width = block[0]
     middle = middle_sizes(plan)
@@ -61,12 +77,14 @@ def requests(kernel: Kernel, plan: Plan, block: Shape) -> Iterator[Request]:
         [Request(f"values {f}", f, middle, everywhere=True) for f in FAMILIES]
         + [Request("negative index", "negative index", middle)]
         + [Request(f"values {f}", f, wide) for f in FAMILIES],
-        list(_aliases(kernel, middle)),
+        list(_aliases(kernel, middle, written)),
         [
             Request("misaligned", "signed", middle, f"arrays {k} elements into their buffers", offset=k)
             for k in (1, 2, 3)
         ],
-        list(_strides(kernel, middle)),
+        list(_views(kernel, middle)),
+        list(_scalars(kernel, middle)),
+        list(_blocks(kernel, plan, middle, block)),
         list(_grids(plan, middle, width)),
     ]
     for row in itertools.zip_longest(*groups):
@@ -86,19 +104,51 @@ def _trips(plan: Plan, width: int, middle: Mapping[str, int]) -> Iterator[Reques
             yield Request("sizes", values, {**middle, size: count}, f"{size} = {count}")
 
 
-def _aliases(kernel: Kernel, middle: Mapping[str, int]) -> Iterator[Request]:
-    arrays = [(i, a.type) for i, a in enumerate(kernel.arguments) if isinstance(a.type, ArrayType)]
-    pairs = [(i, j) for (i, s), (j, t) in itertools.combinations(arrays, 2) if s.dtype == t.dtype]
-    for pair in pairs[:ALIASES]:
+def _aliases(kernel: Kernel, middle: Mapping[str, int], written: frozenset[int]) -> Iterator[Request]:
+    """Arrays of one element size may share memory, whatever their types: a NumPy view makes them."""
+    arrays = [(i, np.dtype(a.type.dtype)) for i, a in enumerate(kernel.arguments) if isinstance(a.type, ArrayType)]
+    pairs = [
+        (written.isdisjoint((i, j)), s != t, (i, j))
+        for (i, s), (j, t) in itertools.combinations(arrays, 2)
+        if s.itemsize == t.itemsize
+    ]
+    for _, _, pair in sorted(pairs)[:ALIASES]:
         yield Request("aliased", "signed", middle, "one buffer for two arguments", same=pair)
         for shift in (1, -1):
             yield Request("overlapping", "signed", middle, "overlapping views", same=pair, shift=shift)
 
 
-def _strides(kernel: Kernel, middle: Mapping[str, int]) -> Iterator[Request]:
-    if any(isinstance(a.type, ArrayType) and a.type.layout == "A" for a in kernel.arguments):
-        yield Request("strided", "signed", middle, "every second element", stride=2)
-        yield Request("strided", "random", middle, "backwards", stride=-1)
+def _views(kernel: Kernel, middle: Mapping[str, int]) -> Iterator[Request]:
+    axes = [a.type.ndim for a in kernel.arguments if isinstance(a.type, ArrayType) and a.type.layout == "A"]
+    if not axes:
+        return
+    views: tuple[View, ...] = ("every second element", "backwards", "padded", "transposed", "upside down")
+    for view in views if max(axes) > 1 else views[:2]:
+        yield Request("strided", "random" if view == "backwards" else "signed", middle, view, view=view)
+
+
+def _scalars(kernel: Kernel, middle: Mapping[str, int]) -> Iterator[Request]:
+    """An integer may be negative, as large as its type, and other than its low 32 bits: as a trip count too."""
+    types = [(i, np.dtype(a.type.dtype)) for i, a in enumerate(kernel.arguments) if isinstance(a.type, ScalarType)]
+    free = [(i, np.iinfo(dtype)) for i, dtype in types if dtype.kind in "iu"][:FREE_SCALARS]
+    for index, info in free:
+        for value in (-1, (1 << 32) + 3, 3 - (1 << 32), int(info.max), int(info.min)):
+            if info.min <= value <= info.max and value != 0:
+                note = f"{kernel.arguments[index].name} = {value}"
+                yield Request("scalars", "random", middle, note, scalar=(index, value))
+
+
+def _blocks(kernel: Kernel, plan: Plan, middle: Mapping[str, int], block: Shape) -> Iterator[Request]:
+    """Blocks of other sizes, where the kernel leaves the choice: a rewrite may not take one for granted."""
+    if plan.cover == "exact" or ".reqntid" in kernel.ptx:
+        return
+    width = block[0]
+    most = (kernel.launch_bounds.max_threads or 1024) // (block[1] * block[2])
+    several = {size: 2 * width + 3 + i for i, size in enumerate(plan.sizes)}
+    for other, sizes, cover in ((2 * width, middle, ""), (width - 1, middle, ""), (width // 2, several, "partial")):
+        if 0 < other <= most:
+            shape: Shape = (other, block[1], block[2])
+            yield Request("block", "random", sizes, f"{other} threads along x", cover, block=shape)
 
 
 def _grids(plan: Plan, middle: Mapping[str, int], width: int) -> Iterator[Request]:
@@ -132,8 +182,14 @@ def make(
         values.append(_value(argument, shape, family, request, bound, rng))
     if request.same:
         _share(values, *request.same, request.shift)
-    grid, block = _grid(plan, request, block, grid)
-    return Launch(grid, block, tuple(values), request.family, _note(request), shared_bytes, seed)
+    if request.scalar:
+        place, number = request.scalar
+        scalar = kernel.arguments[place].type
+        assert isinstance(scalar, ScalarType)
+        values[place] = np.dtype(scalar.dtype).type(number)
+    grid, block = _grid(plan, request, request.block or block, grid)
+    steps = STEPS_OF_ODD_SCALAR if request.scalar else STEPS
+    return Launch(grid, block, tuple(values), request.family, _note(request), shared_bytes, seed, steps)
 
 
 def _note(request: Request) -> str:
@@ -162,12 +218,31 @@ def _array(
 ) -> np.ndarray:
     dtype = np.dtype(array.dtype)
     count = int(np.prod(shape, dtype=np.int64))
-    if array.layout == "A" and request.stride != 1 and shape:
-        step = abs(request.stride)
-        wide = draw(family, dtype, count * step, rng, extent=bound).reshape(*shape[:-1], shape[-1] * step)
-        return wide[..., :: request.stride]
+    if array.layout == "A" and request.view and shape:
+        return _viewed(request.view, shape, lambda size: draw(family, dtype, size, rng, extent=bound))
     base = draw(family, dtype, request.offset + count, rng, extent=bound)
     return base[request.offset :].reshape(shape, order="F" if array.layout == "F" else "C")
+
+
+def _viewed(view: View, shape: tuple[int, ...], elements: Callable[[int], np.ndarray]) -> np.ndarray:
+    """An array of ``shape`` that is a view of a buffer with more in it, or in another order."""
+
+    def whole(*extents: int) -> np.ndarray:
+        return elements(int(np.prod(extents, dtype=np.int64))).reshape(extents)
+
+    match view:
+        case "every second element":
+            return whole(*shape[:-1], 2 * shape[-1])[..., ::2]
+        case "padded":
+            return whole(*shape[:-1], shape[-1] + 3)[..., : shape[-1]]
+        case "transposed":
+            return whole(*shape[::-1]).T
+        case "backwards":
+            return whole(*shape)[..., ::-1]
+        case "upside down":
+            return whole(*shape)[::-1]
+        case "":
+            return whole(*shape)
 
 
 def _share(values: list[object], first: int, second: int, shift: int) -> None:
@@ -177,11 +252,12 @@ def _share(values: list[object], first: int, second: int, shift: int) -> None:
     assert isinstance(two, np.ndarray)
     before = max(0, -shift)
     count = max(before + one.size, before + shift + two.size)
-    base = np.resize(np.concatenate([one.ravel(order="K"), two.ravel(order="K")]), count)
+    other = np.ascontiguousarray(two.ravel(order="K")).view(one.dtype)
+    base = np.resize(np.concatenate([one.ravel(order="K"), other]), count)
     if one.size + two.size == 0:
         base = np.zeros(count, one.dtype)
     values[first] = _view(base, before, one)
-    values[second] = _view(base, before + shift, two)
+    values[second] = _view(base.view(two.dtype), before + shift, two)
 
 
 def _view(base: np.ndarray, start: int, like: np.ndarray) -> np.ndarray:

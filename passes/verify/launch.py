@@ -19,7 +19,8 @@ class Launch:
     """``values`` holds one array or NumPy scalar per source-level argument.
 
     ``family`` is the input family it belongs to (values.py, inputs.py name them); ``note`` says in words what
-    is particular about it; ``seed`` is what its values were drawn from (None for a user's own arguments).
+    is particular about it; ``seed`` is what its values were drawn from (None for a user's own arguments);
+    ``steps`` is how many instructions each thread may take on the executor (None: as many as the executor lets it).
     """
 
     grid: Shape
@@ -29,6 +30,7 @@ class Launch:
     note: str = ""
     shared_bytes: int = 0
     seed: int | None = None
+    steps: int | None = None
 
     @property
     def threads(self) -> int:

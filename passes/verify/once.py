@@ -17,12 +17,14 @@ Execute: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``memory`` is every buffer after the run; ``block_counts`` the executions of each basic block by label."""
+    """``memory`` is every buffer after the run; ``block_counts`` the executions of each basic block by label;
+    ``instructions`` those of all threads together."""
 
     memory: tuple[bytes, ...]
     block_counts: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     fault: ExecutionError | None = None
+    instructions: int = 0
 
     def executed(self, labels: Sequence[str]) -> bool:
         return all(self.block_counts.get(label, 0) > 0 for label in labels)
@@ -34,8 +36,15 @@ def default_execute() -> Execute:
     return execute
 
 
-def run(kernel: Kernel, ptx: str, launch: Launch, execute: Execute, **options: object) -> Outcome:
-    """``launch`` itself is left as it was."""
+def run(
+    kernel: Kernel, ptx: str, launch: Launch, execute: Execute, *, steps: int | None = None, **options: object
+) -> Outcome:
+    """``launch`` itself is left as it was. ``steps`` bounds the instructions of all threads together; without it the
+    launch's own bound holds."""
+    if steps is None and launch.steps is not None:
+        steps = launch.steps * max(1, launch.threads)
+    if steps is not None:
+        options["step_limit"] = steps
     private = copy(launch)
     try:
         result = execute(
@@ -49,4 +58,4 @@ def run(kernel: Kernel, ptx: str, launch: Launch, execute: Execute, **options: o
         )
     except ExecutionError as fault:
         return Outcome((), fault=fault)
-    return Outcome(memory(private), result.block_counts, tuple(result.flags))
+    return Outcome(memory(private), result.block_counts, tuple(result.flags), instructions=result.instructions)

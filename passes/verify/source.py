@@ -115,7 +115,7 @@ def _changed(launch: Launch, after: Sequence[bytes]) -> frozenset[int]:
 def _stream(
     kernel: Kernel, plan: Plan, block: Shape, grid: Shape, seed: int, written: frozenset[int], shared_bytes: int = 0
 ) -> Iterator[Launch]:
-    for number, request in enumerate(inputs.requests(kernel, plan, block)):
+    for number, request in enumerate(inputs.requests(kernel, plan, block, written)):
         yield inputs.make(kernel, plan, request, block, grid, seed + number, written, shared_bytes)
 
 

@@ -21,7 +21,10 @@ from hybridcc.passes.verify.launch import Launch, describe
 from hybridcc.passes.verify.once import Outcome, run
 from hybridcc.passes.verify.reference import Known, Origin, Reference, reference_for
 
-MOST_LAUNCHES = 96
+MOST_LAUNCHES = 128
+PATIENCE = 64
+LEAST_STEPS = 50_000
+"""A candidate that takes PATIENCE times the baseline's instructions, and LEAST_STEPS more for each thread, hangs."""
 SELF_CHECKS = 3
 """On the first so many launches, and on every one that seems to refute, the baseline must agree with itself under
 another order of warps."""
@@ -116,7 +119,8 @@ def _compare(
             return Unknown(f"the executor cannot run the baseline: {baseline.fault.what}")
         tally.skipped[baseline.fault.reason] += 1
         return None
-    outcome = run(kernel, candidate, launch, reference.execute)
+    steps = PATIENCE * baseline.instructions + LEAST_STEPS * max(1, launch.threads)
+    outcome = run(kernel, candidate, launch, reference.execute, steps=steps)
     verdict = _judge(kernel, launch, baseline, outcome)
     if (verdict is not None or tally.launches < SELF_CHECKS) and not reference.repeats(known):
         tally.skipped["NOT_DETERMINISTIC"] += 1

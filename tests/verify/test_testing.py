@@ -32,7 +32,7 @@ def kernel(*arguments: Argument) -> Kernel:
 def executor(**functions):
     """Each function(i, *flat arguments) is one thread; a negative or too large index faults."""
 
-    def execute(ptx, entry, grid, block, args, shared_bytes=0, schedule="lowest"):
+    def execute(ptx, entry, grid, block, args, shared_bytes=0, schedule="lowest", step_limit=0):
         counts = {"entry": 0, "rewritten": 0}
         threads = range(int(np.prod(grid) * np.prod(block)))
         for i in reversed(threads) if schedule == "reversed" else threads:
@@ -41,7 +41,7 @@ def executor(**functions):
                 counts["rewritten"] += bool(functions[ptx](i, *(Bounded(a) for a in args)))
             except IndexError:
                 raise ExecutionError("OUT_OF_BOUNDS", "no such element") from None
-        return SimpleNamespace(block_counts=counts, flags=())
+        return SimpleNamespace(block_counts=counts, flags=(), instructions=0)
 
     return execute
 
