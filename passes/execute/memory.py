@@ -56,6 +56,8 @@ class Heap:
         self._parts: list[tuple[Allocation, bytes]] = []
         self._next = GAP
         self.allocations: list[Allocation] = []
+        self.last: int | None = None
+        """The allocation that the latest offsets() lie in; None where they lie in several."""
         self.bytes = np.zeros(0, np.uint8)
 
     def allocate(self, name: str, content: bytes, alignment: int = 256, writable: bool = True, skew: int = 0) -> int:
@@ -87,6 +89,7 @@ class Heap:
         low, high = int(offset.min()), int(offset.max())
         at = int(np.searchsorted(self._starts, low, side="right")) - 1
         inside = at >= 0 and high + size <= self._ends[at]
+        self.last = at if inside else None
         if inside:
             if write and not self.allocations[at].writable:
                 raise Fault("READ_ONLY", f"a store to {self.allocations[at].name}, which is read-only", 0)

@@ -90,6 +90,23 @@ class _Shadow:
                 slot.put(at[chosen], thread[chosen], stamp[chosen] if np.ndim(stamp) else stamp)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A read of global memory that nobody has written so far: kept as it came, noted only if somebody writes there."""
+
+    offset: Array
+    slots: Array
+    lanes: Any
+    size: int
+    line: int
+    block_epoch: Array
+    warp_epoch: Array
+
+
+_MOST_PENDING = 2**28
+"""Bytes of addresses that may wait; beyond that they are noted."""
+
+
 class Watch:
     """Watches global and shared memory of one launch. ``granule`` is the smallest access in bytes, 1 or 4."""
 
@@ -107,15 +124,23 @@ class Watch:
         self._numbers: dict[int, int] = {}
         self.released: dict[tuple[str, int], Array] = {}
         """Per place of a release: the epoch of each block that it makes known."""
+        self.pending: dict[int, list[_Pending]] = {}
+        """By allocation. Most kernels never write what they read, and then no read is ever looked at again."""
+        self.pending_bytes = 0
+        self.changed: set[int] = set()
+        """Allocations that were written, or whose reads no longer wait."""
+        self.epochs: tuple[Array, Array] | None = None
         self.known: Array | None = None
         """[a, b]: block a is ordered after what block b did in epochs below this."""
 
     # --- what orders ------------------------------------------------------------------------------------
 
     def block_sync(self, blocks: Array) -> None:
+        self.epochs = None
         self.block_epoch[blocks] += 1
 
     def warp_sync(self, warps: Array) -> None:
+        self.epochs = None
         self.warp_epoch[np.unique(warps)] += 1
 
     def fence(self, frame: Any, lanes: Any) -> None:
@@ -128,6 +153,7 @@ class Watch:
         if not self.known.size:
             return
         releasing = np.unique(blocks)
+        self.epochs = None
         self.block_epoch[releasing] += 1
         self.known[releasing, releasing] = self.block_epoch[releasing]
         for place in np.unique(places):
@@ -161,6 +187,8 @@ class Watch:
     ) -> None:
         if space not in _SPACES:
             return
+        if space == ".global" and self._waits(frame, lanes, offset, size, writes or atomic):
+            return
         thread = frame.places(lanes).astype(np.int32)
         place = np.broadcast_to(np.asarray(offset).reshape(-1), len(thread)) >> self.shift
         if atomic:
@@ -174,6 +202,41 @@ class Watch:
                 access.write(at)
             else:
                 access.shadow.note_read(at, thread, access.stamp)
+
+    # --- reads that wait --------------------------------------------------------------------------------
+
+    def _waits(self, frame: Any, lanes: Any, offset: Array, size: int, now: bool) -> bool:
+        """Whether this access is a plain read of what nobody has written yet, and is put off."""
+        allocation = self.launch.heap.last
+        if now or allocation is None:
+            self._settle(allocation)
+            return False
+        if allocation in self.changed:
+            return False
+        if self.epochs is None:
+            self.epochs = self.block_epoch.copy(), self.warp_epoch.copy()
+        read = _Pending(offset, frame.slots, lanes, size, self._line(), *self.epochs)
+        self.pending.setdefault(allocation, []).append(read)
+        self.pending_bytes += offset.nbytes
+        if self.pending_bytes > _MOST_PENDING:
+            self._settle(None)
+        return True
+
+    def _settle(self, allocation: int | None) -> None:
+        """Notes the reads that waited on an allocation (on all for None), before it is written."""
+        for each in range(len(self.launch.heap.allocations)) if allocation is None else (allocation,):
+            self.changed.add(each)
+            for read in self.pending.pop(each, ()):
+                self.pending_bytes -= read.offset.nbytes
+                self._note(read)
+
+    def _note(self, read: _Pending) -> None:
+        thread = (read.slots if read.lanes is None else read.slots[read.lanes]).astype(np.int32)
+        place = np.broadcast_to(read.offset.reshape(-1), len(thread)) >> self.shift
+        epochs = read.block_epoch[thread // self.launch.padded], read.warp_epoch[thread // 32]
+        stamp = _stamp(*epochs, read.line, False)
+        for k in range(max(1, read.size >> self.shift)):
+            self.shadows[".global"].note_read(place + k if k else place, thread, stamp)
 
     def _order(self, space: str, place: Array, thread: Array, reads: bool, writes: bool) -> None:
         if reads:
@@ -197,6 +260,15 @@ class Watch:
         return number
 
 
+def _stamp(block_epoch: Array, warp_epoch: Array, line: int, atomic: bool) -> Array:
+    return (
+        (block_epoch & _EPOCHS) << _BLOCK_SHIFT
+        | (warp_epoch & _EPOCHS) << _WARP_SHIFT
+        | min(line, _LINES) << 1
+        | int(atomic)
+    )
+
+
 class _Access:
     """One instruction's access to one space, by many threads."""
 
@@ -205,12 +277,7 @@ class _Access:
         self.shadow = watch.shadows[space]
         self.block, self.warp = thread // watch.launch.padded, thread // 32
         self.block_epoch, self.warp_epoch = watch.block_epoch[self.block], watch.warp_epoch[self.warp]
-        self.stamp = (
-            (self.block_epoch & _EPOCHS) << _BLOCK_SHIFT
-            | (self.warp_epoch & _EPOCHS) << _WARP_SHIFT
-            | min(line, _LINES) << 1
-            | int(atomic)
-        )
+        self.stamp = _stamp(self.block_epoch, self.warp_epoch, line, atomic)
 
     def write(self, at: Array) -> None:
         for slot in (self.shadow.reader, self.shadow.elsewhere, self.shadow.beside):

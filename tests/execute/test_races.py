@@ -119,3 +119,20 @@ def test_bytes_of_one_word_are_places_of_their_own():
     own = "mul.wide.u32 %o, %me, 3; add.s64 %mine, %data, %me_; st.global.u8 [%mine], %me;"
     run(own.replace("%me_", "%o"))
     races("shr.u32 %a, %me, 1; cvt.u64.u32 %o, %a; add.s64 %mine, %data, %o; st.global.u8 [%mine], %me;")
+
+
+@pytest.mark.parametrize("barrier", ["", "bar.sync 0;"])
+def test_reads_of_global_memory_that_is_written_later(barrier):
+    """Reads wait until somebody writes there; what ordered them at their own time still counts."""
+    body = f"ld.global.u32 %a, [%data+8]; {barrier} setp.eq.u32 %p, %me, 9; @%p st.global.u32 [%data+8], %a;"
+    if barrier:
+        run(body)
+    else:
+        assert "a read by" in races(body)
+
+
+def test_reads_after_a_write_that_spans_both_arrays():
+    """A store whose lanes fall into two allocations counts for each of them."""
+    body = """setp.lt.u32 %p, %me, 32; selp.b64 %o, %data, %flag, %p; and.b32 %a, %me, 31; setp.eq.u32 %q, %a, 0;
+    @%q st.global.u32 [%o], %me; ld.global.u32 %b, [%data];"""
+    assert "a write by" in races(body)
