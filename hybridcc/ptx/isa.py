@@ -21,6 +21,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -215,7 +216,12 @@ _op(
 )
 _op("rem", "remainder", F(_BINARY))
 _op("abs neg", "absolute value, negation", F(_UNARY, "exact"))
-_op("min max", "minimum, maximum", F("d:t u:t u:t u:t?", "exact"))
+_op(
+    "min max",
+    "minimum, maximum",
+    F("d:t u:t u:t", "exact"),
+    F("d:t u:t u:t u:t", "exact", ptx=(8, 8), sm=100),
+)
 _op("popc clz", "count of ones, of leading zeros", F("d:u32 u:t", ptx=_V20, sm=20))
 _op("bfind", "the most significant non-sign bit", F("d:u32 u:t", ptx=_V20, sm=20))
 _op("fns", "the n-th set bit", F("d:b32 u:b32 u:u32 u:s32", ptx=(6, 0), sm=30))
@@ -223,8 +229,8 @@ _op("brev", "bits in reverse order", F(_UNARY, ptx=_V20, sm=20))
 _op("bfe", "bit field out of a word", F("d:t u:t u:u32 u:u32", ptx=_V20, sm=20))
 _op("bfi", "bit field into a word", F("d:t u:t u:t u:u32 u:u32", ptx=_V20, sm=20))
 _op("szext", "sign- or zero-extension from a bit", F("d:t u:t u:u32", ptx=(7, 6), sm=70))
-_op("bmsk", "mask of bits", F("d:b32 u:u32 u:u32", ptx=(7, 6), sm=70))
-_op("dp4a dp2a", "dot product of bytes and accumulate", F("d:any u:b32 u:b32 u:any", ptx=(5, 0), sm=61))
+_op("bmsk", "mask of bits", F("d:u32 u:u32 u:u32", ptx=(7, 6), sm=70))
+_op("dp4a dp2a", "dot product of bytes and accumulate", F("d:any u:u32 u:u32 u:any", ptx=(5, 0), sm=61))
 
 # Floating point (9.7.3 to 9.7.5)
 _op("testp", "class of a floating-point number", F("d:pred u:t", ptx=_V20, sm=20))
@@ -236,8 +242,18 @@ _op("sin cos lg2 ex2", "elementary function", F(_UNARY, "approximate"))
 _op("tanh", "hyperbolic tangent", F(_UNARY, "approximate", ptx=(7, 0), sm=75))
 
 # Comparison and selection (9.7.6)
-_op("set", "comparison as a number", F("d:t0 u:t1 u:t1 u:pred?"))
-_op("setp", "comparison as a predicate", F("d:pred u:t u:t u:pred?"))
+_op(
+    "set",
+    "comparison as a number",
+    *(F("d:t0 u:t1 u:t1 u:pred", when=logic) for logic in (".and", ".or", ".xor")),
+    F("d:t0 u:t1 u:t1"),
+)
+_op(
+    "setp",
+    "comparison as a predicate",
+    *(F("d:pred u:t u:t u:pred", when=logic) for logic in (".and", ".or", ".xor")),
+    F("d:pred u:t u:t"),
+)
 _op("selp", "one of two by a predicate", F("d:t u:t u:t u:pred"))
 _op("slct", "one of two by a sign", F("d:t0 u:t0 u:t0 u:t1"))
 
@@ -263,9 +279,9 @@ _op(
 _op(
     "multimem",
     "access to several memories at once",
-    F("d~t m", "read volatile", when=".ld_reduce", ptx=(8, 1), sm=90),
-    F("m u~t", "write volatile", when=".st", ptx=(8, 1), sm=90),
-    F("m u~t", "read write atomic volatile", when=".red", ptx=(8, 1), sm=90),
+    F("d:t m", "read volatile", when=".ld_reduce", ptx=(8, 1), sm=90),
+    F("m u:t", "write volatile", when=".st", ptx=(8, 1), sm=90),
+    F("m u:t", "read write atomic volatile", when=".red", ptx=(8, 1), sm=90),
     F("m m u:u32 u*", "read write async", when=".cp", ptx=(9, 0), sm=90),
 )
 _op("prefetch", "hint to fetch", F("m", "hint", ptx=_V20, sm=20))
@@ -275,16 +291,20 @@ _op("discard", "gives up the content of memory", F("m i", "write", ptx=(7, 4), s
 _op(
     "createpolicy",
     "cache policy",
-    F("d:b64 u u?", when=".cvt", ptx=(7, 4), sm=80),
-    F("d:b64 m u:u32 u:u32 u:f32?", when=".range", ptx=(7, 4), sm=80),
-    F("d:b64 u:f32?", ptx=(7, 4), sm=80),
+    F("d:u64 u u?", when=".cvt", ptx=(7, 4), sm=80),
+    F("d:u64 m u:u32 u:u32 u:f32?", when=".range", ptx=(7, 4), sm=80),
+    F("d:u64 u:f32?", ptx=(7, 4), sm=80),
 )
 _op("isspacep", "whether an address lies in a space", F("d:pred u:any", ptx=_V20, sm=20))
 _op("cvta", "address to generic and back", F("d:t u:t", ptx=_V20, sm=20))
 _op(
     "cvt",
     "conversion",
-    F("d:any u:t2 u:t2 u:t3?", when=".pack", ptx=(6, 5), sm=72),
+    F("d:any u:any u:any u:any?", when=".pack", ptx=(6, 5), sm=72),
+    *(
+        F("d:t0 u:t1 u:any? u:any? u:any? u:any?", "exact", when=alternate)
+        for alternate in (".bf16", ".bf16x2", ".tf32", ".e4m3x2", ".e5m2x2")
+    ),
     F("d~t0 u~t1 u:any? u:any? u:any? u:any?", "exact"),
 )
 _op("mapa", "address in another block of the cluster", F("d:t u:any u:u32", ptx=(7, 8), sm=90))
@@ -313,7 +333,8 @@ _op(
 _op(
     "tensormap",
     "changes a tensor map",
-    F("m u*", "read write", when=".replace", ptx=(8, 3), sm=90, only=True),
+    F("m u:any", "read write", when=".replace", ptx=(8, 3), sm=90, only=True),
+    F("m i u:any", "read write", when=".replace", ptx=(8, 3), sm=90, only=True),
     F("m m i", "read write fence convergent", when=".cp_fenceproxy", ptx=(8, 3), sm=90),
 )
 
@@ -323,7 +344,7 @@ _op("tld4", "four texels around a place", F("d:t0 m u*", "read", ptx=(2, 2), sm=
 _op("txq suq", "property of a texture or surface", F("d:b32 m u:any?", ptx=(1, 5)))
 _op("suld", "surface load", F("d:t m", "read", ptx=(1, 5)))
 _op("sust", "surface store", F("m u:t", "write", ptx=(1, 5)))
-_op("sured", "reduction on a surface", F("m u:t", "read write atomic", ptx=_V20, sm=20))
+_op("sured", "reduction on a surface", F("m u~t", "read write atomic", ptx=_V20, sm=20))
 
 # Control flow (9.7.12)
 _op("bra", "branch", F("l", "control"))
@@ -339,7 +360,7 @@ _op("nanosleep", "waits", F("u:u32", "volatile", ptx=(6, 3), sm=70))
 _op(
     "bar barrier",
     "barrier of a block",
-    F("u:b32", "barrier convergent fence", when=".warp", ptx=(6, 0), sm=30),
+    F("u:u32", "barrier convergent fence", when=".warp", ptx=(6, 0), sm=30),
     F("", "barrier convergent fence", when=".cluster", ptx=(7, 8), sm=90),
     F("d:any u:u32 u:pred", "barrier convergent fence", when=".red", ptx=_V20, sm=20),
     F("d:any u:u32 u:u32 u:pred", "barrier convergent fence", when=".red", ptx=_V20, sm=20),
@@ -348,7 +369,12 @@ _op(
 )
 _op("membar", "memory fence", F("", "fence", ptx=(1, 4)))
 _op("fence", "memory fence", F("m? i?", "fence", ptx=(6, 0), sm=70))
-_op("atom", "atomic operation", F("d:t m u:t u:t? u:b64?", "read write atomic", ptx=(1, 1), sm=11))
+_op(
+    "atom",
+    "atomic operation",
+    F("d:t m u:t u:t u:b64?", "read write atomic", when=".cas", ptx=(1, 1), sm=11),
+    F("d:t m u:t u:b64?", "read write atomic", ptx=(1, 1), sm=11),
+)
 _op(
     "red",
     "atomic operation without a result",
@@ -358,17 +384,22 @@ _op(
 _op(
     "vote",
     "vote of a warp",
-    F("d:t u:pred u:b32", "convergent", when=".sync", ptx=(6, 0), sm=30),
+    F("d:t u:pred u:u32", "convergent", when=".sync", ptx=(6, 0), sm=30),
     F("d:t u:pred", "convergent", ptx=(1, 2), sm=12),
 )
-_op("match", "lanes with an equal value", F("d:b32 u:t u:b32", "convergent", ptx=(6, 0), sm=70))
+_op("match", "lanes with an equal value", F("d:u32 u:t u:u32", "convergent", ptx=(6, 0), sm=70))
 _op("activemask", "lanes that run together", F("d:b32", "convergent", ptx=(6, 2), sm=30))
-_op("redux", "reduction over a warp", F("d:t u:t u:b32", "convergent", ptx=(7, 0), sm=80))
-_op("elect", "one lane of a warp", F("d:any u:b32", "convergent", ptx=(8, 0), sm=90))
+_op(
+    "redux",
+    "reduction over a warp",
+    F("d:f32 u:f32 u:u32", "convergent", when=".f32", ptx=(8, 6), sm=100, only=True),
+    F("d:u32 u:u32 u:u32", "convergent", ptx=(7, 0), sm=80),
+)
+_op("elect", "one lane of a warp", F("d:any u:u32", "convergent", ptx=(8, 0), sm=90))
 _op(
     "shfl",
     "exchange in a warp",
-    F("d:b32 u:b32 u:b32 u:b32 u:b32", "convergent", when=".sync", ptx=(6, 0), sm=30),
+    F("d:b32 u:b32 u:b32 u:b32 u:u32", "convergent", when=".sync", ptx=(6, 0), sm=30),
     F("d:b32 u:b32 u:b32 u:b32", "convergent", ptx=(3, 0), sm=30),
 )
 _op("griddepcontrol", "order between dependent launches", F("", "async fence volatile", ptx=(7, 8), sm=90))
@@ -377,9 +408,11 @@ _op(
     "barrier in memory",
     F("m u:u32", "read write", when=".init", ptx=(7, 0), sm=80),
     F("m", "read write", when=".inval", ptx=(7, 0), sm=80),
+    F("d:any m u:u32", "read write atomic barrier async", when=".arrive .expect_tx", ptx=(8, 0), sm=90),
+    F("d:any m u:u32", "read write atomic barrier async", when=".arrive_drop .expect_tx", ptx=(8, 0), sm=90),
     F("m u:u32", "read write atomic async", when=".expect_tx", ptx=(8, 0), sm=90),
     F("m u:u32", "read write atomic async", when=".complete_tx", ptx=(8, 0), sm=90),
-    F("d:any u:b64", when=".pending_count", ptx=(7, 0), sm=80),
+    F("d:any u:u64", when=".pending_count", ptx=(7, 0), sm=80),
     F("d:any m u:any u:u32?", "read barrier volatile", when=".try_wait", ptx=(7, 8), sm=90),
     F("d:any m u:any", "read barrier volatile", when=".test_wait", ptx=(7, 0), sm=80),
     F("d:any m u:u32?", "read write atomic barrier", ptx=(7, 0), sm=80),
@@ -395,8 +428,8 @@ _op(
 _op(
     "wmma",
     "matrix tile of a warp",
-    F("d:any m u:b32?", "read convergent", when=".load", ptx=(6, 0), sm=70),
-    F("m u:any u:b32?", "write convergent", when=".store", ptx=(6, 0), sm=70),
+    F("d:any m u:u32?", "read convergent", when=".load", ptx=(6, 0), sm=70),
+    F("m u:any u:u32?", "write convergent", when=".store", ptx=(6, 0), sm=70),
     F("d:any u:any u:any u:any", "convergent undocumented", when=".mma", ptx=(6, 0), sm=70),
 )
 _op("mma", "matrix product of a warp", F("d:any u:any u:any u:any u*", "convergent undocumented", ptx=(6, 4), sm=70))
@@ -446,6 +479,86 @@ OPCODES: Mapping[str, Opcode] = MappingProxyType(
     {name: Opcode(name, summary, forms) for name, (summary, forms) in _ROWS.items()}
 )
 """Every opcode by its name."""
+
+# --- what single modifiers need -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Modifiers (all of them) that need more than the form they stand on; ``opcodes`` empty means any opcode.
+
+    A word of two (".f32.bf16") means that one follows the other.
+    """
+
+    opcodes: tuple[str, ...]
+    modifiers: tuple[str, ...]
+    needs: Requirement
+
+
+def _feature(opcodes: str, modifiers: str, ptx: tuple[int, int], sm: int) -> Feature:
+    return Feature(tuple(opcodes.split()), tuple(modifiers.split()), Requirement(ptx, sm))
+
+
+_PACKED_FLOAT = "add sub mul fma"
+_FEATURES: tuple[Feature, ...] = (
+    *(_feature("", word, (7, 0), 80) for word in (".bf16", ".bf16x2", ".tf32", ".relu", ".NaN")),
+    _feature("", ".shared::cta", (7, 8), 30),
+    *(_feature("", word, (7, 8), 90) for word in (".shared::cluster", ".cluster")),
+    *(_feature("", word, (8, 3), 0) for word in (".param::func", ".param::entry")),
+    *(_feature("", word, (8, 1), 89) for word in (".e4m3x2", ".e5m2x2")),
+    _feature("", ".b128", (8, 3), 70),
+    _feature("", ".xorsign", (7, 2), 86),
+    _feature("", ".mmio", (8, 2), 70),
+    _feature("", ".v8", (8, 8), 100),
+    _feature("", ".f32x2", (8, 6), 100),
+    _feature("", ".L2::cache_hint", (7, 4), 80),
+    *(_feature("", f".L2::{size}", (7, 4), 75) for size in ("64B", "128B")),
+    _feature("", ".L2::256B", (7, 4), 80),
+    *(
+        _feature("ld st", f".L1::{priority}", (7, 4), 70)
+        for priority in ("no_allocate", "evict_normal", "evict_unchanged", "evict_first", "evict_last")
+    ),
+    *(_feature("ld st", order, (6, 0), 70) for order in (".relaxed", ".acquire", ".release")),
+    *(_feature("atom red", order, (6, 0), 70) for order in (".relaxed", ".acquire", ".release", ".acq_rel")),
+    *(_feature(_PACKED_FLOAT, half, (4, 2), 53) for half in (".f16", ".f16x2")),
+    *(_feature("add sub mul", word, (7, 8), 90) for word in (".bf16", ".bf16x2")),
+    *(_feature("add", word, (8, 0), 90) for word in (".u16x2", ".s16x2")),
+    *(_feature("add sub fma", f"{half} .f32", (8, 6), 100) for half in (".f16", ".bf16")),
+    *(_feature("min max", word, (8, 0), 90) for word in (".u16x2", ".s16x2", ".relu .s32", ".relu .s16x2")),
+    *(_feature("min max", half, (7, 0), 80) for half in (".f16", ".f16x2")),
+    *(_feature("neg", half, (6, 0), 53) for half in (".f16", ".f16x2")),
+    *(_feature("abs", half, (6, 5), 53) for half in (".f16", ".f16x2")),
+    *(_feature("set setp", half, (4, 2), 53) for half in (".f16", ".f16x2")),
+    *(_feature("set setp", half, (7, 8), 90) for half in (".bf16", ".bf16x2")),
+    *(_feature("tanh ex2", half, (7, 0), 75) for half in (".f16", ".f16x2")),
+    *(_feature("tanh ex2", half, (7, 8), 90) for half in (".bf16", ".bf16x2")),
+    _feature("cvta isspacep", ".param", (7, 7), 70),
+    _feature("cvt", ".f16x2.f32", (7, 0), 80),
+    _feature("cvt", ".f32.bf16", (7, 1), 80),
+    _feature("mbarrier", ".shared::cluster", (8, 0), 90),
+    *(_feature("lop3", logic, (8, 2), 70) for logic in (".and", ".or", ".xor")),
+    _feature("bar barrier", ".cta", (7, 8), 30),
+    *(_feature("barrier", f".cluster {order}", (8, 0), 90) for order in (".acquire", ".release", ".relaxed")),
+    _feature("fence", ".proxy", (7, 5), 70),
+    _feature("fence", ".proxy .async", (8, 0), 90),
+    _feature("fence", ".mbarrier_init", (8, 0), 90),
+    *(_feature("fence", f".proxy {way}", (8, 3), 90) for way in (".tensormap::generic", ".generic::tensormap")),
+    _feature("prefetch", ".tensormap", (8, 0), 90),
+    _feature("atom red", ".f64", (5, 0), 60),
+    _feature("atom red", ".f16x2", (6, 2), 60),
+    _feature("atom red", ".f16", (6, 3), 70),
+    *(_feature("atom red", word, (7, 8), 90) for word in (".bf16", ".bf16x2")),
+    *(_feature("atom red", word, (8, 1), 90) for word in (".v2", ".v4", ".v8")),
+    _feature("atom", ".b128", (8, 3), 90),
+    *(_feature("mma", shape, (6, 5), 75) for shape in (".m8n8k16", ".m8n8k32", ".m16n8k8")),
+    *(_feature("mma", f".m16n8k{k}", (7, 0), 80) for k in (4, 16, 32, 64, 128, 256)),
+    _feature("mma", ".f64", (7, 0), 80),
+    *(_feature("mma", f".m16n8k{k} .f64", (7, 8), 90) for k in (4, 8, 16)),
+    *(_feature("mma", word, (8, 4), 89) for word in (".e4m3", ".e5m2")),
+    _feature("wmma", ".f64", (7, 0), 80),
+    *(_feature("wmma", word, (6, 3), 72) for word in (".s8", ".u8")),
+)
+"""PTX ISA 9.0, the "PTX ISA Notes" and "Target ISA Notes" of each instruction; tests hold them against ptxas."""
 
 # --- special registers (ISA chapter 10) -----------------------------------------------------------------
 
@@ -541,35 +654,40 @@ def operand_types(instruction: Instruction) -> tuple[str, ...]:
     if found is None:
         return ("",) * len(instruction.operands)
     given = types(instruction)
-    return tuple(_operand_type(rule.type, given) for rule in _rules(found, len(instruction.operands)))
+    return tuple(type_of_rule(rule, given) for rule in _rules(found, len(instruction.operands)))
 
 
-def _operand_type(rule: str, given: tuple[str, ...]) -> str:
-    if rule == "any":
+def type_of_rule(rule: OperandRule, given: tuple[str, ...]) -> str:
+    """The type that an operand must have in an instruction with the types ``given``; "" if there is no rule."""
+    word = rule.type
+    if word == "any":
         return ""
-    if rule == "t" or (rule[0] == "t" and rule[1:].isdigit()):
-        index = int(rule[1:] or "0")
+    if word == "t" or (word[0] == "t" and word[1:].isdigit()):
+        index = int(word[1:] or "0")
         return given[index] if index < len(given) else ""
-    if rule == "w":
+    if word == "w":
         return f"{given[0][:2]}{2 * bits(given[0])}" if given else ""
-    return "." + rule
+    return "." + word
 
 
 def accepts(declared: str, wanted: str, *, wider: bool = False) -> bool:
     """Whether a register declared as ``declared`` may stand where ``wanted`` is needed (ISA 9.4, table 28).
 
     Sizes agree (or the register is wider, if ``wider``); .b goes with everything; signed goes with unsigned;
-    floating point goes only with itself or .b.
+    floating point goes only with its own type or .b; packed and alternate formats only with .b. As ptxas has it,
+    which is stricter than the table in the ISA where floating point meets wider registers.
     """
     if not wanted or declared == wanted:
         return True
     have, need = bits(declared), bits(wanted)
     if have == 1 or need == 1:
         return False
-    if have != need and not (wider and have > need):
-        return False
-    kinds = {declared[1], wanted[1]}
-    return "b" in kinds or kinds <= {"s", "u"} or "x2" in wanted or "x2" in declared or declared[1:2] == wanted[1:2]
+    fits = have == need or (wider and have > need)
+    if wanted in _PACKED:
+        return declared[1] == "b" and (have == need or (fits and wanted == ".f16x2"))
+    if declared[1] == "f":
+        return fits and wanted[1] == "b"
+    return fits and (declared[1] == "b" or wanted[1] != "f")
 
 
 # --- questions ------------------------------------------------------------------------------------------
@@ -610,9 +728,21 @@ def _rules(found: Form, count: int) -> tuple[OperandRule, ...]:
 
 
 def requirement(instruction: Instruction) -> Requirement | None:
-    """Least PTX version and architecture of its form; None for an unknown instruction."""
-    found = form(instruction)
-    return None if found is None else Requirement(found.least_ptx, found.least_sm, found.arch_specific)
+    """Least PTX version and architecture of its form and modifiers; None for an unknown instruction."""
+    return _requirement(instruction.opcode, instruction.modifiers, len(instruction.operands))
+
+
+@lru_cache(maxsize=8192)
+def _requirement(opcode: str, modifiers: tuple[str, ...], count: int) -> Requirement | None:
+    found = _form(opcode, modifiers, count)
+    if found is None:
+        return None
+    ptx, sm = found.least_ptx, found.least_sm
+    given = {*modifiers, *(first + second for first, second in pairwise(modifiers))}
+    for feature in _FEATURES:
+        if (not feature.opcodes or opcode in feature.opcodes) and given.issuperset(feature.modifiers):
+            ptx, sm = max(ptx, feature.needs.ptx), max(sm, feature.needs.sm)
+    return Requirement(ptx, sm, found.arch_specific)
 
 
 def defs(instruction: Instruction) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def _items(c: Cursor) -> list[Item]:
 def _item(c: Cursor, first: int) -> Item | None:
     text = c.texts[first]
     if text == ";":
-        c.step()
+        c.drop()
         return None
     if text == "@":
         return directives.dwarf_line(c)

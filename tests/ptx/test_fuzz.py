@@ -65,6 +65,14 @@ def test_next_to_nothing(text: str) -> None:
     parse_statements(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["; // a", "// a\n; // b", ".entry k() { ; // a\n}", ".entry k() { // a\n; // b\n;/* c */ /* d */ ret; // e\n}"],
+)
+def test_comments_after_a_semicolon_that_ends_nothing(text: str) -> None:
+    assert check(text)
+
+
 def test_nothing_but_braces_is_no_module() -> None:
     with pytest.raises(PtxSyntaxError):
         parse("{}")

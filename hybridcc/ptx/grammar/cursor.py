@@ -27,7 +27,7 @@ class Failure(Exception):
 class Cursor:
     """``kinds``, ``texts`` and ``starts`` are the tokens (lexer.py), ``at`` the index of the next one."""
 
-    __slots__ = ("at", "diagnostics", "hoisted", "kinds", "last", "lexical", "source", "starts", "texts")
+    __slots__ = ("at", "diagnostics", "dropped", "hoisted", "kinds", "last", "lexical", "source", "starts", "texts")
 
     def __init__(self, source: Source) -> None:
         tokens = tokenize(source)
@@ -39,6 +39,7 @@ class Cursor:
         self.diagnostics = tokens.diagnostics
         self.lexical = len(tokens.diagnostics)
         self.at = 0
+        self.dropped = -1
         self.hoisted: list[Comment] = []
         """Comments from the middle of statements, waiting for a place before or after them."""
 
@@ -78,6 +79,11 @@ class Cursor:
         """Past the next token, whatever follows."""
         if self.at < self.last:
             self.at += 1
+
+    def drop(self) -> None:
+        """Past a semicolon that ends nothing: it leaves no node, so a comment cannot trail it."""
+        self.dropped = self.at
+        self.skip()
 
     def after(self, token: int) -> int:
         """The index of the first token after this one that is no comment."""
@@ -152,7 +158,7 @@ class Cursor:
 
     def trails(self, token: int) -> bool:
         """Whether a comment stands on the line where the token before it ends."""
-        if token == 0 or self.kinds[token] == MARKER:
+        if token == 0 or token - 1 == self.dropped or self.kinds[token] == MARKER:
             return False
         end = self.starts[token - 1] + len(self.texts[token - 1])
         return "\n" not in self.source.text[end : self.starts[token]]

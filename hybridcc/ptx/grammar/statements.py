@@ -77,7 +77,7 @@ def _statement(c: Cursor, first: int) -> Statement | None:
     if text == "@":
         return _guarded(c, first)
     if text == ";":
-        c.step()
+        c.drop()
         return None
     if kind != DOTTED:
         raise c.fail(f"expected a statement, found {c.shown()}")
