@@ -64,6 +64,8 @@ def build(
     folder.check_writable(place)
     progress(f"compiling {target}")
     sources = load(str(target), arch, signature=signature, entry=entry)
+    for source in sources:
+        bundle.check_replaceable(place / bundle.folder_name(source.name))
     spec = rewriter if rewriter is not None else _shipped(sources)
     opened, failure = open_or_failure(spec)
     options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler)  # type: ignore[arg-type]

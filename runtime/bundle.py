@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hybridcc.errors import InputError
+from hybridcc.errors import InputError, OutputError
 from hybridcc.runtime.folder import replace_folder
 
 SCHEMA_VERSION = 1
@@ -96,10 +96,34 @@ class Bundle:
         return data
 
 
+def check_replaceable(folder: Path) -> None:
+    """A build takes the place of an earlier build, never of a folder that somebody else filled. Raises OutputError."""
+    if not folder.is_dir():
+        return
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        own = {MANIFEST, LOG, *manifest["files"]}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        own = set()
+    foreign = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
+    foreign = [name for name in foreign if name not in own]
+    if foreign:
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        raise OutputError(
+            f"holds files that no build wrote: {', '.join(foreign[:3])}{more}",
+            where=str(folder),
+            next_step="choose another folder with -o, or move the files away",
+        )
+
+
 def write(
     folder: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], log: Mapping[str, Any] | None = None
 ) -> Bundle:
-    """Put the bundle in place at once. Equal arguments (but for ``log``) give equal bytes. Raises OutputError."""
+    """Put the bundle in place at once. Equal arguments (but for ``log``) give equal bytes.
+
+    Raises OutputError, also for a folder with anything in it that no build wrote.
+    """
+    check_replaceable(folder)
     whole = {
         **manifest,
         "schema_version": SCHEMA_VERSION,

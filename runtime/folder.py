@@ -14,6 +14,8 @@ from hybridcc.errors import OutputError
 
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
 _AT_FDCWD = -100
+_MARK = ".hybridcc-"
+"""In the names of what is swept away: nobody else's."""
 
 
 def replace_folder(target: Path, files: Mapping[str, bytes]) -> None:
@@ -27,24 +29,32 @@ def replace_folder(target: Path, files: Mapping[str, bytes]) -> None:
         if target.exists() and not target.is_dir():
             raise OutputError("is a file, not a folder", where=str(target), next_step="name another folder with -o")
         _sweep(target)
-        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.{os.getpid()}.", dir=target.parent))
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}{_MARK}{os.getpid()}.", dir=target.parent))
         try:
             _fill(staging, files)
             _put_in_place(staging, target)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
-        raise OutputError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(error.filename or target),
-            next_step="choose a folder that you may write, with -o",
-        ) from None
+        raise _not_writable(error, target) from None
 
 
 def check_writable(folder: Path) -> None:
     """Raise OutputError now rather than after minutes of work."""
-    replace_folder(folder / ".probe", {"probe": b""})
-    shutil.rmtree(folder / ".probe", ignore_errors=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".probe{_MARK}", dir=folder) as probe:
+            (Path(probe) / "probe").write_bytes(b"")
+    except OSError as error:
+        raise _not_writable(error, folder) from None
+
+
+def _not_writable(error: OSError, target: Path) -> OutputError:
+    return OutputError(
+        f"cannot be written: {error.strerror or error}",
+        where=str(error.filename or target),
+        next_step="choose a folder that you may write, with -o",
+    )
 
 
 def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -85,7 +95,8 @@ def _exchange(first: Path, second: Path) -> bool:
 
 def _sweep(target: Path) -> None:
     """Remove what killed processes left beside ``target``."""
-    for stale in target.parent.glob(f".{target.name}.*"):
-        owner = stale.name.removeprefix(f".{target.name}.").split(".")[0]
+    prefix = f".{target.name}{_MARK}"
+    for stale in target.parent.iterdir():
+        owner = stale.name.removeprefix(prefix).split(".")[0] if stale.name.startswith(prefix) else ""
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
             shutil.rmtree(stale, ignore_errors=True)

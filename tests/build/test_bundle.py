@@ -108,6 +108,47 @@ def test_places_that_cannot_be_written(tmp_path):
     assert list((tmp_path / "fine").iterdir()) == []
 
 
+KEPT = {
+    "no bundle at all": ["notes.txt"],
+    "files further down": ["package/module.py"],
+    "a file beside a bundle's": ["manifest.json", "notes.txt"],
+    "a manifest of something else": ["manifest.json"],
+}
+
+
+@pytest.mark.parametrize("names", KEPT.values(), ids=KEPT)
+def test_no_build_takes_the_place_of_other_files(tmp_path, names):
+    target = tmp_path / "k"
+    if len(names) > 1:
+        bundle.write(target, MANIFEST, files(1))
+    for name in names:
+        if not (target / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_text("precious")
+    before = {p: p.read_bytes() for p in target.rglob("*") if p.is_file()}
+    with pytest.raises(OutputError, match="no build wrote") as error:
+        bundle.write(target, MANIFEST, files(2))
+    assert "-o" in error.value.next_step
+    assert {p: p.read_bytes() for p in target.rglob("*") if p.is_file()} == before
+
+
+def test_only_what_killed_builds_left_is_swept_away(tmp_path):
+    beside = [tmp_path / name for name in (".k.1999.backup", ".k.999999999", ".probe", "k.hybridcc-1")]
+    for folder in beside:
+        folder.mkdir()
+        (folder / "notes").write_text("precious")
+    check_writable(tmp_path)
+    bundle.write(tmp_path / "k", MANIFEST, files(1))
+    assert {p.name for p in tmp_path.iterdir()} == {"k", *(p.name for p in beside)}
+    assert all((folder / "notes").read_text() == "precious" for folder in beside)
+
+
+def test_an_empty_folder_is_taken(tmp_path):
+    (tmp_path / "k").mkdir()
+    bundle.write(tmp_path / "k", MANIFEST, files(1))
+    assert bundle.load(tmp_path / "k").name == "conv1d"
+
+
 def test_manifest_is_stable_json(tmp_path):
     bundle.write(tmp_path / "k", MANIFEST, files(1))
     text = (tmp_path / "k" / "manifest.json").read_text()
