@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hybridcc.errors import InputError
+from hybridcc.errors import InputError, UnknownArchitecture
 from hybridcc.passes.kernel import Kernel
 
 
@@ -23,7 +25,11 @@ class Source:
 def load(
     target: str, architectures: Sequence[str], *, signature: str | None = None, entry: str | None = None
 ) -> tuple[Source, ...]:
-    """``file.py``, ``file.py:name``, ``file.ptx``, ``file.mlir``. Raises InputError and its kin."""
+    """``file.py``, ``file.py:name``, ``file.ptx``, ``file.mlir``; each architecture once. Raises InputError and its
+    kin."""
+    architectures = tuple(dict.fromkeys(architectures))
+    for arch in architectures:
+        _check_supported(arch)
     if not architectures:
         raise InputError("no architecture is named", next_step="give --arch, for example --arch sm_90")
     text, _, name = target.rpartition(":")
@@ -48,13 +54,29 @@ def load(
             )
 
 
+def _check_supported(arch: str) -> None:
+    """Raises UnknownArchitecture for those before the oldest that rewrites are checked for; of the others, the frontend
+    and the assembler say which they know."""
+    from hybridcc.passes.rewrite.answer import LEAST_ARCHITECTURE
+
+    number = re.fullmatch(r"sm_(\d+)", arch)
+    if number and int(number[1]) < int(LEAST_ARCHITECTURE.removeprefix("sm_")):
+        raise UnknownArchitecture(
+            f"{arch} is older than {LEAST_ARCHITECTURE}", next_step=f"give {LEAST_ARCHITECTURE} or a later one"
+        )
+
+
 def _numba(path: Path, architectures: Sequence[str], signature: str | None, wanted: str | None) -> Iterator[Source]:
     from hybridcc.frontends import discover, numba
 
     name, types = _split(signature)
+    seen: Counter[str] = Counter()
     for kernel in discover.find(path, wanted or name, types):
-        for number, each in enumerate(kernel.signatures):
+        for each in kernel.signatures:
             compiled = tuple(numba.compile(kernel.function, each, arch) for arch in architectures)
+            # Signatures of one kernel share its name, and so do kernels that one factory made.
+            number = seen[kernel.name]
+            seen[kernel.name] += 1
             yield Source(f"{kernel.name}-{number}" if number else kernel.name, str(path), compiled, kernel.examples)
 
 
