@@ -80,7 +80,9 @@ def _ask(request: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ToolchainError(f"MLIR did not finish within {TIMEOUT_S} s", where=name) from error
+        raise ToolchainError(
+            f"MLIR did not finish within {TIMEOUT_S} s", where=name, next_step="simplify the module"
+        ) from error
     if done.returncode != 0 or not done.stdout:
         how = f"by signal {-done.returncode}" if done.returncode < 0 else f"with exit status {done.returncode}"
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,9 @@ def unwrap(function: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
     return function, inherited
 
 
+SIGNATURE_FORM = 'write it as numba.cuda.jit takes it: "void(float32[::1], float32[::1], int64)"'
+
+
 def argument_types(signature: Any) -> tuple[Any, ...]:
     """The Numba types of ``void(float32[::1], int64)``, of ``(float32[::1], int64)`` or of a tuple of types."""
     prepare()
@@ -84,16 +88,32 @@ def argument_types(signature: Any) -> tuple[Any, ...]:
 
     if isinstance(signature, types.Type):
         signature = (signature,)
+    if isinstance(signature, str):
+        _check_names(signature, types)
     try:
         arguments, result = sigutils.normalize_signature(signature)
     except Exception as error:  # the string is evaluated: it can raise anything
         raise SignatureError(
             f"not a signature: {signature!r}: {error}",
-            next_step='write it as numba.cuda.jit takes it: "void(float32[::1], float32[::1], int64)"',
+            next_step=SIGNATURE_FORM,
         ) from error
     if result not in (None, types.void):
         raise SignatureError(f"a kernel returns nothing, not {result}", next_step="write void(…)")
     return tuple(arguments)
+
+
+def _check_names(signature: str, types: Any) -> None:
+    """Numba evaluates a signature: it may name types, and nothing else. Raises SignatureError."""
+    try:
+        nodes = list(ast.walk(ast.parse(signature.strip(), mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SignatureError(f"not a signature: {signature[:200]!r}: {error}", next_step=SIGNATURE_FORM) from None
+    for node in nodes:
+        unknown = isinstance(node, ast.Name) and not hasattr(types, node.id)
+        if unknown or isinstance(node, ast.Attribute | ast.comprehension | ast.Lambda):
+            raise SignatureError(
+                f"not a signature: {signature!r}: {ast.unparse(node)} is no type", next_step=SIGNATURE_FORM
+            )
 
 
 def type_of(value: Any) -> Any:
@@ -207,11 +227,7 @@ def _capability(arch: str) -> tuple[int, int] | tuple[int, int, str]:
     """``sm_90a`` as (9, 0, "a"). Numba would quietly take the nearest architecture for one it does not know."""
     found = re.fullmatch(r"sm_(\d+)(\d)([af]?)", arch)
     suffixes = {"": 0, "a": 9, "f": 10}  # architecture-specific code begins with sm_90a, family-specific with sm_100f
-    if (
-        found is None
-        or (int(found[1]), int(found[2])) not in _capabilities()
-        or int(found[1]) < suffixes[found[3]]
-    ):
+    if found is None or (int(found[1]), int(found[2])) not in _capabilities() or int(found[1]) < suffixes[found[3]]:
         known = ", ".join(f"sm_{major}{minor}" for major, minor in sorted(_capabilities()))
         raise UnknownArchitecture(f"no architecture {arch!r}", next_step=f"give one of {known}")
     major, minor = int(found[1]), int(found[2])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hybridcc.errors import HybridccError
+from hybridcc.errors import DEBUG_VARIABLE, HybridccError, debugging
 from hybridcc.manifest import files_of, manifest_of
 from hybridcc.passes.verify import examples as example_launches
 from hybridcc.passes.verify.bare import with_arguments
@@ -127,6 +127,13 @@ def open_or_failure(spec: str) -> tuple[Rewriter | None, tuple[Failure, Hybridcc
         return open_rewriter(spec), None
     except HybridccError as error:
         return None, (Failure("rewriter", error.code, str(error)), error)
+    except Exception as error:
+        if debugging():
+            raise
+        fault = HybridccError(
+            f"{type(error).__name__}: {error}", next_step=f"run again with {DEBUG_VARIABLE}=1 and report the traceback"
+        )
+        return None, (Failure("rewriter", fault.code, str(fault)), fault)
 
 
 @dataclass(slots=True)

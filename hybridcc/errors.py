@@ -141,6 +141,16 @@ class AssemblyError(ToolchainError):
         super().__init__(what, where=where, next_step=next_step)
 
 
+class PtxRefused(InputError):
+    """PTX that a user gave, and that the assembler does not take; ``log`` is the assembler's own text."""
+
+    code = "ASSEMBLY"
+
+    def __init__(self, what: str, *, log: str = "", where: str = "", next_step: str = "") -> None:
+        self.log = log
+        super().__init__(what, where=where, next_step=next_step)
+
+
 class AnswerRejected(HybridccError):
     """A model's answer that is no rewrite; ``reason`` is the rejection code (see passes/rewrite/rejection.py)."""
 

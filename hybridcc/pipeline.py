@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hybridcc.asking import MOST_REGIONS, regions_of
 from hybridcc.attempt import attempt
-from hybridcc.errors import MissingExtra
+from hybridcc.errors import AssemblyError, MissingExtra, PtxRefused
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verdict import Tested, Unknown
 from hybridcc.passes.verify.bare import with_arguments
@@ -116,11 +116,23 @@ def optimize(
     )
 
 
-def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
+def _baseline(kernel: Kernel, options: Options) -> Machine:
+    """Raises PtxRefused where the PTX is the user's own, AssemblyError where a compiler made it."""
     from hybridcc.runtime.assemble import assemble
 
+    own = kernel.frontend == "ptx"
+    try:
+        name = kernel.source_file if own else f"{kernel.name}.ptx"
+        return Machine(assemble(kernel.ptx, kernel.arch, options.assembler, name=name))
+    except AssemblyError as error:
+        if not own:
+            raise
+        raise PtxRefused(error.what, log=error.log, where=error.where, next_step=error.next_step) from error
+
+
+def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
     work.progress(f"{kernel.name} {kernel.arch}: baseline")
-    baseline = Machine(assemble(kernel.ptx, kernel.arch, work.options.assembler, name=f"{kernel.name}.ptx"))
+    baseline = _baseline(kernel, work.options)
     failures: list[Failure] = []
     regions: list[RegionRecord] = []
     candidates: list[CandidateRecord] = []

@@ -16,6 +16,9 @@ PTX_NUMPY = {
 """NumPy dtype of a PTX parameter type."""
 
 
+PASS_TYPES = "pass what the signature says, or change the signature"
+
+
 def flatten(
     arguments: Sequence[Argument],
     values: Sequence[object],
@@ -38,20 +41,34 @@ def flatten(
     return flat
 
 
-def check(argument: Argument, value: object) -> None:
-    """Raises InputError when a value cannot stand for an argument."""
+def check(argument: Argument, value: object, where: str = "") -> None:
+    """Raises InputError when a value cannot stand for an argument; ``where`` is the file that it came from."""
     match argument.type:
         case ArrayType(dtype=dtype, ndim=ndim, layout=layout):
             wanted = f"{dtype} array of {ndim} dimension{'s' if ndim != 1 else ''}"
             if not isinstance(value, np.ndarray):
-                raise InputError(f"argument {argument.name} wants a {wanted}, not {type(value).__name__}")
+                raise InputError(
+                    f"argument {argument.name} wants a {wanted}, not {type(value).__name__}",
+                    where=where,
+                    next_step=PASS_TYPES,
+                )
             if value.dtype != np.dtype(dtype) or value.ndim != ndim:
-                raise InputError(f"argument {argument.name} wants a {wanted}, not {value.dtype} of {value.ndim}")
+                raise InputError(
+                    f"argument {argument.name} wants a {wanted}, not {value.dtype} of {value.ndim}",
+                    where=where,
+                    next_step=PASS_TYPES,
+                )
             if (layout == "C" and not value.flags.c_contiguous) or (layout == "F" and not value.flags.f_contiguous):
-                raise InputError(f"argument {argument.name} wants a {layout}-contiguous array")
+                raise InputError(
+                    f"argument {argument.name} wants a {layout}-contiguous array", where=where, next_step=PASS_TYPES
+                )
         case ScalarType(dtype):
             if isinstance(value, np.ndarray) or not np.isscalar(value):
-                raise InputError(f"argument {argument.name} wants a {dtype}, not {type(value).__name__}")
+                raise InputError(
+                    f"argument {argument.name} wants a {dtype}, not {type(value).__name__}",
+                    where=where,
+                    next_step=PASS_TYPES,
+                )
 
 
 def _parameter(argument: Argument, field: Field, value: object, pointer: Callable[[np.ndarray], object]) -> object:
@@ -75,7 +92,7 @@ def _parameter(argument: Argument, field: Field, value: object, pointer: Callabl
         case "meminfo" | "parent" | "offset":
             return declared.type(0)
         case role:
-            raise InputError(f"unknown parameter role {role!r}")
+            raise InputError(f"unknown parameter role {role!r}", next_step="report this with the kernel")
 
 
 def _scalar(value: np.ndarray, declared: np.dtype) -> object:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, assert_never
 
 from hybridcc.errors import AssemblyError, InputError, ToolchainError, UnknownArchitecture
+from hybridcc.ptx.source import WIDEST
 from hybridcc.runtime import nvjitlink, toolchain
 from hybridcc.runtime.assembler_log import Message, Resources, maximum_version, messages, resources
 
@@ -191,15 +192,21 @@ def _failure(made_by: Assembler, log: str, ptx: str, name: str, notes: tuple[str
     said = messages(log)
     first = next((m for m in said if m.severity != "warning"), Message(0, "fatal", log.strip() or "no reason given"))
     lines = ptx.splitlines()
-    excerpt = f"\n  {lines[first.line - 1].strip()}" if 0 < first.line <= len(lines) else ""
+    excerpt = f"\n  {lines[first.line - 1].strip()[:WIDEST]}" if 0 < first.line <= len(lines) else ""
     if notes:
         excerpt += f"\n  ({'; '.join(notes)})"
     return AssemblyError(
         f"{made_by.name} {made_by.version}: {first.text}{excerpt}",
         log=log,
         where=f"{name}:{first.line}" if first.line else name,
-        next_step="the assembler's whole log is in the error's `log`; mend the PTX at the line shown",
+        next_step=_next_step(first),
     )
+
+
+def _next_step(first: Message) -> str:
+    if "Undefined reference" in first.text:
+        return "nothing is linked in: the PTX itself must hold whatever function it calls"
+    return "mend the PTX at that line" if first.line else "mend the PTX"
 
 
 def _ascii(ptx: str) -> tuple[str, tuple[str, ...]]:

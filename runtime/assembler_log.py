@@ -33,7 +33,8 @@ class Resources:
     constant: int
 
 
-_MESSAGE = re.compile(r"^ptxas (?:.*?, line (\d+); )?(error|fatal|warning)\s*: (.*)$", re.MULTILINE)
+_MESSAGE = re.compile(r"^(?:ptxas )?(?:.*?, line (\d+); )?(error|fatal|warning)\s*: (.*)$", re.MULTILINE)
+"""ptxas's own lines, and those that nvJitLink adds at the link."""
 _ENTRY = re.compile(r"^ptxas info\s+: Compiling entry function '([^']+)'", re.MULTILINE)
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"^ptxas info\s+: Used (\d+) registers(.*)$", re.MULTILINE)

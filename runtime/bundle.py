@@ -86,7 +86,9 @@ class Bundle:
         try:
             data = (self.folder / name).read_bytes()
         except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", where=str(self.folder / name)) from None
+            raise InputError(
+                f"cannot be read: {error.strerror}", where=str(self.folder / name), next_step="build again"
+            ) from None
         if sha256(data) != expected:
             raise InputError(
                 "is not the file that was built: its hash differs from the manifest's",
@@ -141,7 +143,7 @@ def load(folder: str | Path) -> Bundle:
     path = Path(folder)
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"holds no readable {MANIFEST} ({error})",
             where=str(path),

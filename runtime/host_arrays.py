@@ -101,7 +101,9 @@ class _Place:
 
 def _array_type(argument: Argument) -> ArrayType:
     if not isinstance(argument.type, ArrayType):
-        raise InputError(f"argument {argument.name} is a {argument.type.dtype}, an array was given")
+        raise InputError(
+            f"argument {argument.name} is a {argument.type.dtype}, an array was given", next_step="pass a number"
+        )
     return argument.type
 
 

@@ -29,6 +29,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Prove that CANDIDATE does what BASE does. Exit codes: 0 proved, 1 refuted, 4 unknown, 2 bad input."""
+    from hybridcc.passes.rewrite.recording import replace_file
     from hybridcc.passes.verdict import Proved
     from hybridcc.passes.verify import proving
 
@@ -40,7 +41,7 @@ def verify(
         verdict = _refutation(old, new, entry) or proving.prove(old, new, entry, promised)
     word, told = _told(verdict)
     if isinstance(verdict, Proved) and certificate is not None:
-        certificate.write_text(verdict.certificate)
+        replace_file(certificate, verdict.certificate)
     typer.echo(json.dumps(told) if as_json else "\n".join(f"{k}: {v}" for k, v in told.items()))
     raise typer.Exit(EXIT_CODES[word])
 
@@ -95,7 +96,7 @@ def read_facts(text: str) -> tuple[Fact, ...]:
     try:
         found = json.loads(text)
         return tuple(Fact(_term(f["left"]), Relation(f["relation"]), _term(f["right"]), Origin.DECLARED) for f in found)
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"facts that cannot be read: {error}",
             next_step='write [{"left": {"parameter": 5}, "relation": ">=", "right": 0}]',
@@ -118,5 +119,7 @@ def _term(given: Any) -> Term:
 def _read(path: Path) -> str:
     try:
         return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}", next_step="name a text file that exists") from error
+    except OSError as error:
+        raise InputError(f"{error.strerror}", where=str(path), next_step="name a file that can be read") from error
+    except UnicodeDecodeError as error:
+        raise InputError("not a text file", where=str(path), next_step="name a text file") from error

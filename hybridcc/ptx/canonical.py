@@ -158,10 +158,16 @@ def _statement(statement: Statement, index: int, scoped: Scoped, rename: Callabl
     return (rename_statement(statement, rename),)
 
 
+DECLARE_ALONE = "declare each variable by its own name"
+LEFT_AS_IT_IS = "the module cannot be renamed; build it as it is"
+
+
 def _declarator(declarator: Declarator, scoped: Scoped, index: int, rename: Callable[[str], str]) -> Declarator:
     """Under its new name; a family ``p<4>`` keeps its stem, since its members do."""
     if "<" in declarator.name:
-        raise RenameRefused("FAMILY", f"the variables {declarator.name} are declared as a family")
+        raise RenameRefused(
+            "FAMILY", f"the variables {declarator.name} are declared as a family", next_step=DECLARE_ALONE
+        )
     value = _IDENTIFIER.sub(lambda m: rename(m[0]) if m[0] in scoped.variables else m[0], declarator.initializer)
     return Declarator(rename(declarator.name), declarator.dims, value)
 
@@ -187,7 +193,9 @@ def _nest(body: Block, statements: Iterator[tuple[Statement, ...]]) -> Block:
 def _refuse_raw(scoped: Scoped) -> None:
     for statement in scoped.statements:
         if isinstance(statement, Raw):
-            raise RenameRefused("RAW_STATEMENT", f"hybridcc does not know this statement: {statement.text};")
+            raise RenameRefused(
+                "RAW_STATEMENT", f"hybridcc does not know this statement: {statement.text};", next_step=LEFT_AS_IT_IS
+            )
 
 
 def _rename_section(section: Section, labels: dict[str, str]) -> Section:

@@ -10,6 +10,8 @@ from typing import TypeAlias
 Span: TypeAlias = tuple[int, int]
 """Half-open character offsets into Source.text. A plain tuple: one is made for every node."""
 
+WIDEST = 160
+"""Characters of a line that a message shows."""
 NO_SPAN: Span = (0, 0)
 
 
@@ -42,9 +44,13 @@ class Source:
         return self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
 
     def excerpt(self, span: Span) -> str:
-        """The line a span begins on, with carets below the span (as far as that line reaches)."""
+        """The line a span begins on, with carets below the span (as far as that line reaches); of a long line, the part
+        around the span."""
         number, column = self.position(span[0])
         text = self.line(number)
+        if len(text) > WIDEST:
+            first = max(0, min(column - 1 - WIDEST // 2, len(text) - WIDEST))
+            text, column = text[first : first + WIDEST], column - first
         width = max(1, min(span[1] - span[0], len(text) - column + 1))
         lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
         return f"  {text}\n  {lead}{'^' * width}"

@@ -144,7 +144,9 @@ def initial(variable: Variable, declarator: Declarator, size: int) -> bytes:
             constant = evaluate(text)
         except ValueError:
             raise ExecutionError(
-                "UNSUPPORTED", f"the initialiser {text!r} of {declarator.name} cannot be executed"
+                "UNSUPPORTED",
+                f"the initialiser {text!r} of {declarator.name} cannot be executed",
+                next_step="initialise the variable with numbers",
             ) from None
         value = constant.value
         if constant.kind == "decimal" and step == 4:

@@ -15,6 +15,11 @@ from hybridcc.passes.execute.program import Program, Segment
 from hybridcc.passes.execute.races import Silent, Watch
 from hybridcc.ptx.nodes import Module
 
+NEXT_STEPS = {
+    "STEP_LIMIT": "give smaller sizes, or mend the loop that does not end",
+    "UNSUPPORTED": "the executor cannot run this kernel; a GPU can",
+}
+"""What to do about a fault, where it is neither to mend the kernel nor its arguments."""
 GONE = np.int32(2**31 - 1)
 WAITS = np.int32(2**30)
 """Added to a thread's segment while it waits at a barrier."""
@@ -100,6 +105,7 @@ class Launch:
             thread=thread,
             block=block,
             where=self.place(instruction),
+            next_step=NEXT_STEPS.get(fault.reason, "mend the kernel there, or the arguments of the launch"),
         )
 
     # --- running ----------------------------------------------------------------------------------------

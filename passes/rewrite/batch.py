@@ -121,7 +121,7 @@ def _lines(path: str | Path, what: str) -> Iterable[tuple[str, dict[str, Any]]]:
         where = f"{path}:{number}"
         try:
             value = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelError(f"not JSON: {error}", where=where, next_step=f"name {what}") from error
         if not isinstance(value, dict):
             raise ModelError("not a JSON object", where=where, next_step=f"name {what}")

@@ -92,7 +92,7 @@ def replace_file(path: str | Path, text: str) -> None:
 def _parse(line: str, where: str) -> Recorded:
     try:
         fields = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(
             f"not JSON: {error}", where=where, next_step="mend or delete the line; a recording has one object a line"
         ) from error

@@ -19,7 +19,7 @@ from hybridcc.errors import HybridccError, InputError
 from hybridcc.passes.arguments import check
 from hybridcc.passes.kernel import Kernel, ScalarType
 from hybridcc.passes.verify import stored
-from hybridcc.passes.verify.launch import Launch, as_shape
+from hybridcc.passes.verify.launch import Launch, as_block, as_shape
 
 FORM = "a launch is (grid, block, arguments), for example (64, 256, (x, w, y))"
 
@@ -31,7 +31,7 @@ def from_callable(make: Callable[[], Any], kernel: Kernel, where: str = "") -> t
         found = [given] if _is_launch(given) else list(given)
     except HybridccError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
             f"the examples of {kernel.name} failed: {type(error).__name__}: {error}", where=where, next_step=FORM
         ) from error
@@ -51,7 +51,9 @@ def from_file(path: str | Path, kernel: Kernel) -> tuple[Launch, ...]:
         case ".npz":
             return (as_launch(stored.read(path, kernel), kernel, str(path)),)
         case other:
-            raise InputError(f"inputs are a .py or .npz file, not {other or path.name!r}", where=str(path))
+            raise InputError(
+                f"inputs are a .py or .npz file, not {other or path.name!r}", where=str(path), next_step=FORM
+            )
 
 
 def as_launch(given: Any, kernel: Kernel, where: str = "") -> Launch:
@@ -63,18 +65,30 @@ def as_launch(given: Any, kernel: Kernel, where: str = "") -> Launch:
     grid, block, values, *shared = given
     if len(values) != len(kernel.arguments):
         raise InputError(
-            f"{kernel.name} takes {len(kernel.arguments)} arguments, the example has {len(values)}", where=where
+            f"{kernel.name} takes {len(kernel.arguments)} arguments, the example has {len(values)}",
+            where=where,
+            next_step=FORM,
         )
     typed: list[object] = []
     for argument, value in zip(kernel.arguments, values, strict=True):
         if isinstance(argument.type, ScalarType) and np.ndim(value) == 0:
-            value = np.dtype(argument.type.dtype).type(value)
-        check(argument, value)
+            value = _scalar(value, np.dtype(argument.type.dtype), argument.name, where)
+        check(argument, value, where)
         typed.append(value)
     try:
-        return Launch(as_shape(grid), as_shape(block), tuple(typed), shared_bytes=int(shared[0]) if shared else 0)
+        return Launch(as_shape(grid), as_block(block), tuple(typed), shared_bytes=int(shared[0]) if shared else 0)
     except (TypeError, ValueError) as error:
         raise InputError(f"not a launch: {error}", where=where, next_step=FORM) from None
+
+
+def _scalar(value: Any, dtype: np.dtype, name: str, where: str) -> np.generic:
+    """Raises InputError for what the type cannot hold."""
+    try:
+        return dtype.type(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"argument {name} is a {dtype}: {error}", where=where, next_step="give a number of that type"
+        ) from None
 
 
 def _is_launch(given: Any) -> bool:
@@ -95,9 +109,15 @@ def _from_python(path: Path, kernel: Kernel) -> tuple[Launch, ...]:
     try:
         names = runpy.run_path(str(path), run_name="hybridcc.inputs")
     except SyntaxError as error:
-        raise InputError(f"syntax error: {error.msg}", where=f"{path}:{error.lineno}") from None
-    except Exception as error:
-        raise InputError(f"fails when run: {type(error).__name__}: {error}", where=str(path)) from error
+        raise InputError(
+            f"syntax error: {error.msg}", where=f"{path}:{error.lineno}", next_step="mend the file"
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"fails when run: {type(error).__name__}: {error}",
+            where=str(path),
+            next_step="mend the file; `python` on it shows the whole traceback",
+        ) from error
     make = names.get(f"examples_{kernel.name}") or names.get("examples")
     if make is None:
         raise InputError(

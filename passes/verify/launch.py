@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from hybridcc.ptx.targets import MAX_THREADS_PER_BLOCK
+
 Shape: TypeAlias = tuple[int, int, int]
 
 
@@ -44,6 +46,14 @@ def as_shape(value: object) -> Shape:
         raise ValueError(f"a grid or block has one to three non-negative sizes, not {value!r}")
     x, y, z = (*(int(s) for s in sizes), 1, 1)[:3]
     return x, y, z
+
+
+def as_block(value: object) -> Shape:
+    """The same for a block. Raises ValueError for more threads than a block can have."""
+    block = as_shape(value)
+    if block[0] * block[1] * block[2] > MAX_THREADS_PER_BLOCK:
+        raise ValueError(f"a block has at most {MAX_THREADS_PER_BLOCK} threads, not {block[0] * block[1] * block[2]}")
+    return block
 
 
 def buffer_of(array: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,8 +87,11 @@ def read(path: Path, kernel: Kernel) -> tuple[Any, Any, tuple[Any, ...], int]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             held = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
-        raise InputError(f"not an .npz of plain arrays: {error}", where=str(path)) from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = "it holds pickled objects, or is no .npz" if "pickle" in str(error) else error
+        raise InputError(
+            f"not an .npz of plain arrays: {reason}", where=str(path), next_step="write it with numpy.savez"
+        ) from None
     if "grid" not in held or "block" not in held:
         raise InputError("holds no 'grid' and 'block'", where=str(path), next_step="save them beside the arguments")
     bare = kernel.frontend == BARE and any(name.startswith("param") for name in held)
@@ -101,7 +105,9 @@ def _value(held: dict[str, np.ndarray], key: str, name: str, path: Path) -> Any:
         return _view(held, str(held[f"{key}.view"]), path)
     value = held.get(name, held.get(key))
     if value is None:
-        raise InputError(f"holds neither {name!r} nor {key!r}", where=str(path))
+        raise InputError(
+            f"holds neither {name!r} nor {key!r}", where=str(path), next_step=f"save the argument under {name!r}"
+        )
     return value[()] if value.ndim == 0 else value
 
 
@@ -111,4 +117,6 @@ def _view(held: dict[str, np.ndarray], text: str, path: Path) -> np.ndarray:
         buffer = held[f"buffer{view['buffer']}"]
         return np.ndarray(view["shape"], view["dtype"], buffer, view["offset"], view["strides"])
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"holds a view that does not fit its buffer: {error}", where=str(path)) from None
+        raise InputError(
+            f"holds a view that does not fit its buffer: {error}", where=str(path), next_step="build again"
+        ) from None

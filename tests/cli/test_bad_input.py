@@ -62,6 +62,17 @@ def hybridcc(*arguments: object, **environment: str) -> subprocess.CompletedProc
     return run
 
 
+def here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The same in this process, where Numba is imported already."""
+    from typer.testing import CliRunner
+
+    from hybridcc.cli import app
+
+    run = CliRunner(env={"HYBRIDCC_DEBUG": "", "COLUMNS": "120"}).invoke(app, [str(a) for a in arguments])
+    assert run.exception is None or isinstance(run.exception, SystemExit)
+    return subprocess.CompletedProcess(arguments, run.exit_code, run.stdout, run.stderr)
+
+
 def refused(run: subprocess.CompletedProcess[str], code: str, exit_code: int, *said: str) -> None:
     assert run.returncode == exit_code, run.stderr
     assert run.stdout == ""
@@ -248,3 +259,118 @@ def test_two_builds_are_equal_bytes(kernels, tmp_path):
     a.pop("log.json")
     b.pop("log.json")
     assert a == b
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise SystemExit(0)\n", "SystemExit"),
+        ("def examples():\n    raise SystemExit(0)\n", "SystemExit"),
+        ("def examples():\n    raise KeyError('x')\n", "KeyError"),
+        ("def examples(:\n", "syntax error"),
+        ("def examples():\n    return 'hello'\n", "not a launch"),
+        ("def examples():\n    return 1, 2048, (X, X)\n", "1024 threads"),
+        ("def examples():\n    return -1, 32, (X, X)\n", "-1"),
+        ("def examples():\n    return 1, 32, (X,)\n", "2 arguments"),
+        ("def examples():\n    return 1, 32, (X.astype('f8'), X)\n", "float64"),
+        ("def examples():\n    return 1, 32, (X.reshape(2, 4), X)\n", "of 2"),
+        ("def examples():\n    return 1, 32, (X[::2], X)\n", "C-contiguous"),
+        ("def examples():\n    return 1, 32, ([1.0], X)\n", "list"),
+        ("def example():\n    return 1, 32, (X, X)\n", "examples_copy"),
+    ],
+)
+def test_inputs_that_are_no_launch(kernels, tmp_path, text, said):
+    path = tmp_path / "inputs.py"
+    path.write_text(f"import numpy\nX = numpy.zeros(8, numpy.float32)\n{text}")
+    run = here("build", kernels, "--signature", COPY, "--arch", "sm_80", "--inputs", path, "-o", tmp_path / "out")
+    refused(run, "BAD_INPUT", 2, "inputs.py", said)
+
+
+@pytest.mark.parametrize("name", ["inputs.npz", "inputs.txt", "none.npz"])
+def test_inputs_that_are_no_such_file(kernels, tmp_path, name):
+    if name != "none.npz":
+        (tmp_path / name).write_bytes(b"\x81junk" * 40)
+    run = here(
+        "build", kernels, "--signature", COPY, "--arch", "sm_80", "--inputs", tmp_path / name, "-o", tmp_path / "out"
+    )
+    refused(run, "BAD_INPUT", 2, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (PTX.replace(".reg .b64 %a;", ""), ":7", "mend the PTX at that line"),
+        (PTX.replace("ret;", "bra NOWHERE;"), ":8", "NOWHERE"),
+        (PTX.replace(".target sm_80", ""), ":3", ".target"),
+        (PTX.replace(".visible", ".extern .func other();\n.visible").replace("ret;", "call other; ret;"), "", "linked"),
+    ],
+)
+def test_ptx_that_the_assembler_refuses_is_bad_input(tmp_path, text, line, said):
+    path = tmp_path / "k.ptx"
+    path.write_text(text)
+    run = here("build", path, "--arch", "sm_80", "-o", tmp_path / "out")
+    refused(run, "ASSEMBLY", 2, f"{path}{line}", said)
+
+
+def test_a_message_shows_a_piece_of_a_long_line(tmp_path):
+    path = tmp_path / "k.ptx"
+    path.write_text(PTX.replace("ret;", "ret; " * 2000 + "}"))
+    run = here("build", path, "--arch", "sm_80", "-o", tmp_path / "out")
+    refused(run, "PTX_SYNTAX", 2, "^")
+    assert max(map(len, run.stderr.splitlines())) < 400
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, "1" * 10_000, "\x00", "null", '{"prompt_hash": 1}'])
+def test_recordings_of_any_junk_leave_the_baseline(kernels, tmp_path, line):
+    recording = tmp_path / "junk.answers.jsonl"
+    recording.write_text(line + "\n")
+    run = here(
+        "build", kernels, "--signature", COPY, "--arch", "sm_80", "--rewriter", f"replay:{recording}",
+        "-o", tmp_path / "out",
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert "error [MODEL]" in run.stderr
+    assert bundle.load(tmp_path / "out" / "copy").cubin("sm_80")
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ['copy(__import__("os").abort())', "copy((lambda: 1)())", "copy(float32.__class__)", "copy([t for t in (1, 2)])"],
+)
+def test_a_signature_names_types_and_runs_nothing(kernels, tmp_path, signature):
+    run = here("build", kernels, "--signature", signature, "--arch", "sm_80", "-o", tmp_path / "out")
+    refused(run, "SIGNATURE", 2, "is no type")
+
+
+def test_a_folder_with_other_files_in_it_is_left_alone(kernels, tmp_path):
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "notes.txt").write_text("precious")
+    run = here("build", kernels, "--signature", COPY, "--arch", "sm_80", "-o", tmp_path)
+    refused(run, "OUTPUT", 2, "notes.txt")
+    assert [p.name for p in (tmp_path / "copy").iterdir()] == ["notes.txt"]
+
+
+def test_architectures_too_old_and_named_twice(kernels, tmp_path):
+    run = here("build", kernels, "--signature", COPY, "--arch", "sm_75", "-o", tmp_path / "out")
+    refused(run, "UNKNOWN_ARCH", 2, "sm_80")
+    run = here("build", kernels, "--signature", COPY, "--arch", "sm_80,sm_80", "-o", tmp_path / "out")
+    assert run.returncode == 0
+    assert bundle.load(tmp_path / "out" / "copy").architectures == ("sm_80",)
+
+
+def test_kernels_of_one_name_have_a_folder_each(tmp_path):
+    path = tmp_path / "twins.py"
+    path.write_text("""
+import hybridcc
+from numba import cuda
+
+def make(step):
+    @hybridcc.jit(["void(float32[::1])", "void(float64[::1])"])
+    def twin(x):
+        x[cuda.grid(1)] += step
+    return twin
+
+one, two = make(1), make(2)
+""")
+    assert here("build", path, "--arch", "sm_80", "-o", tmp_path / "out").returncode == 0
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["twin", "twin-1", "twin-2", "twin-3"]

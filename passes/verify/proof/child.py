@@ -20,7 +20,9 @@ def main(memory_bytes: int) -> None:
     except MissingExtra as error:
         outcome = MissingExtra(error.what, next_step=error.next_step)
     except HybridccError as error:
-        outcome = InputError(str(error))  # of a class that survives pickling
+        outcome = InputError(
+            error.what, where=error.where, next_step=error.next_step
+        )  # of a class that survives pickling
     sys.stdout.buffer.write(pickle.dumps(outcome))
 
 
