@@ -23,6 +23,7 @@ test: lint types $(VENV)/.test ## lint, types and every test but the slow ones
 check-deep: $(VENV)/.test ## the slow tests, full fuzz and mutation counts: hours; goes on where it was stopped
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 	$(BIN)/python -m tests.deep.fuzz_parser
+	$(BIN)/python -m tests.deep.triton_ptx
 	$(BIN)/python -m tests.deep.mutations
 
 lint: $(VENV)/.test ## ruff, with the import rules of every room

@@ -16,10 +16,8 @@ BLOCKS = "cudaOccMaxBlocksPerMultiprocessor"
 
 def occupancy_header(function: str, major: int) -> str:
     """The ``case`` of one architecture generation in one function of cuda_occupancy.h."""
-    import nvidia.cu13
-
-    (path,) = (p for folder in nvidia.cu13.__path__ for p in Path(folder).glob("include/cuda_occupancy.h"))
-    body = path.read_text().split(f"cudaOccError {function}(")[1].split("\n}\n")[0]
+    header = find("ptxas").path.parents[1] / "include" / "cuda_occupancy.h"
+    body = header.read_text().split(f"cudaOccError {function}(")[1].split("\n}\n")[0]
     return (
         re.split(rf"\n {{4,8}}case {major}:", body)[1].split("break;\n        case")[0].split(f"case {major + 1}:")[0]
     )
