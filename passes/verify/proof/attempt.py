@@ -16,9 +16,9 @@ from hybridcc.passes.verify.proof.search import Sides, find
 from hybridcc.passes.verify.proof.solver import Solver
 from hybridcc.passes.verify.proof.trace import STEP_LIMIT, Tracer
 
-LAUNCHES: Final = 1200
+LAUNCHES: Final = 1600
 BATCH: Final = 100
-ROWS: Final = 60
+ROWS: Final = 130
 
 
 @dataclass(frozen=True, slots=True)

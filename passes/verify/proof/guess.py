@@ -284,12 +284,16 @@ class Guesser:
                     evaluated = self._evaluate(part)
                     if evaluated is not None:
                         fixed.append(_Values(part, evaluated))
-        products = [
-            _Values(mul(b.term, v.term), [x * y for x, y in zip(b.values, v.values, strict=True)])
-            for b in (*bases, *(_converted(d, width) for d in self.derived))
-            for v in fixed
-        ]
-        for columns in ([one, *bases], [one, *bases, *fixed], [one, *bases, *fixed, *products]):
+        products, more = (
+            [
+                _Values(mul(b.term, v.term), [x * y for x, y in zip(b.values, v.values, strict=True)])
+                for b in counters
+                for v in fixed
+            ]
+            for counters in (bases, [_converted(d, width) for d in self.derived])
+        )
+        wider = [one, *bases, *fixed, *products]
+        for columns in ([one, *bases], [one, *bases, *fixed], wider, [*wider, *more]):
             # A fit with about as many unknowns as rows says nothing.
             columns = columns[: max(len(self.rows) - _FEWEST_ROWS, 1)]
             mask = (1 << width) - 1
