@@ -61,7 +61,7 @@ def rename_module(module: Module, new: NewName) -> Module:
     items: list[Item] = []
     for item in module.items:
         items.append(_renamed_function(item, module, new, labels) if isinstance(item, Function) else item)
-    return replace(module, items=tuple(_rename_section(i, labels) if isinstance(i, Section) else i for i in items))
+    return replace(module, items=tuple(_in_debug_text(i, labels) for i in items))
 
 
 def canonical(module: Module, entry: str) -> Module:
@@ -198,9 +198,14 @@ def _refuse_raw(scoped: Scoped) -> None:
             )
 
 
-def _rename_section(section: Section, labels: dict[str, str]) -> Section:
-    """Debug sections of line tables name labels of bodies."""
-    return replace(section, text=_IDENTIFIER.sub(lambda m: labels.get(m[0], m[0]), section.text))
+def _in_debug_text(item: Item, labels: dict[str, str]) -> Item:
+    """Line tables name labels of bodies: in sections, and in the @@DWARF lines of PTX 1.x."""
+    match item:
+        case Section(text=text):
+            return replace(item, text=_IDENTIFIER.sub(lambda m: labels.get(m[0], m[0]), text))
+        case Directive(name="@@", arguments=text):
+            return replace(item, arguments=_IDENTIFIER.sub(lambda m: labels.get(m[0], m[0]), text))
+    return item
 
 
 # --- the canonical form ---------------------------------------------------------------------------------

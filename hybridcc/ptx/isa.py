@@ -894,7 +894,7 @@ def _call(operands: tuple[Operand, ...], roles: str, registers: Container[str] |
 
 def _registers(operand: Operand, registers: Container[str] | None, *, written: bool = False) -> Iterator[str]:
     match operand:
-        case Name(text=name) | Member(name=name):
+        case Name(text=name) | Member(name=name) | SymbolOffset(name=name):
             if name == "_":
                 return
             if registers is not None:
@@ -913,7 +913,7 @@ def _registers(operand: Operand, registers: Container[str] | None, *, written: b
         case Pair(first=first, second=second):
             yield from _registers(first, registers, written=written)
             yield from _registers(second, registers, written=written)
-        case Immediate() | SymbolOffset() | Indexed():
+        case Immediate() | Indexed():
             return
 
 

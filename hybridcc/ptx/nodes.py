@@ -42,7 +42,7 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class SymbolOffset:
-    """``name+offset`` or ``name-offset`` as a value; offset with its sign."""
+    """``name+offset`` or ``name-offset`` as a value, of a variable or a register; offset with its sign."""
 
     name: str
     offset: str

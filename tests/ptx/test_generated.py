@@ -17,6 +17,7 @@ from hybridcc.ptx.canonical import rename_module
 from hybridcc.ptx.debug import register_names
 from hybridcc.ptx.nodes import Instruction, Raw, Section
 from hybridcc.ptx.scopes import resolve
+from hybridcc.runtime.toolchain import find
 from tests.ptx.cubins import assemble
 from tests.ptx.test_corpus import numbered
 
@@ -270,3 +271,18 @@ def test_llvm(arch: str, features: str, level: int, tmp_path: Path) -> None:
     target = binding.Target.from_triple("nvptx64-nvidia-cuda")
     machine = target.create_target_machine(cpu=arch, features=features, opt=level)
     the_same_program(machine.emit_assembly(binding.parse_assembly(LLVM)), tmp_path)
+
+
+# --- NVIDIA's own ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_device_runtime_of_the_toolkit(tmp_path: Path) -> None:
+    """29,000 lines that come with every toolkit, in the newest architecture's form."""
+    archive = find("ptxas").path.parents[1] / "lib" / "libcudadevrt.a"
+    command = [str(find("cuobjdump").path), "-xptx", "all", str(archive)]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    files = list(tmp_path.glob("*.ptx"))
+    assert files
+    for file in files:
+        the_same_program(file.read_text(), tmp_path)

@@ -72,6 +72,8 @@ def test_the_corpus_is_known_and_its_registers_are_declared(file: Path) -> None:
          "%a %b %c %d", "%a %b %c %d %x %y"),
         ("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%d], %a, [%m];", "", "%d %a %m"),
         ("mov.b32 %v.x, %a;", "%v", "%a"),
+        ("add.u32 %a, %b+1, %c+-1;", "%a", "%b %c"),
+        ("mov.u64 %a, table+8;", "%a", ""),
     ],
 )  # fmt: skip
 def test_registers_written_and_read(text: str, defs: str, uses: str) -> None:

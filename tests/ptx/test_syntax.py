@@ -18,6 +18,10 @@ BODIES = {
     "registers of a family and single": ".reg .b32 a, b<3>; mov.b32 a, b2;",
     "offsets": ".reg .b64 r; .reg .b32 a;"
     " ld.global.b32 a, [r+-4]; ld.global.b32 a, [r+(4*2)]; ld.global.b32 a, [r + 4U];",
+    "register and constant": ".reg .u32 r<3>; .reg .pred p; add.u32 r0, r1+1, r2+-1; setp.eq.u32 p, r1+1, 2;",
+    "shared parameter spaces and prototypes": ".reg .u64 t, f; .param.u64 a; .param.u64 b; st.param.b64 [a], t;"
+    " P : .callprototype (.param.u64 a) _ (.param.u64 _); call (b), f, (a), P; ld.param.u64 t, [b];",
+    "ordered vectors": ".reg .u64 a, b, d; ld.acquire.gpu.v2.u64 {a, b}, [d]; st.release.gpu.v2.u64 [d], {a, b};",
     "address without register": ".reg .b32 a; .local .b32 l[4]; ld.local.b32 a, [l+4+4]; ld.local.b32 a, [16];",
     "indexed variable": ".reg .b32 a; .shared .b32 s[4]; ld.shared.b32 a, s[1]; st.shared.b32 s[2], a;",
     "labels in a row and at the end": "L: M: bra END; END:",
@@ -161,6 +165,34 @@ def test_parsing_goes_on_after_an_error() -> None:
         parse(text, "k.ptx")
     lines = [str(d).split(":")[1] for d in caught.value.diagnostics]
     assert lines == ["2", "4", "7", "9"]
+
+
+def test_ptx_of_the_first_versions() -> None:
+    """As nvopencc wrote it for sm_10: no parameter lists, debug information line by line."""
+    text = """\t.version 1.4
+\t.target sm_10, map_f64_to_f32
+\t.file\t1\t"<command-line>"
+\t.entry kernel
+\t{
+\t.reg .u16 %rh<4>;
+\t.loc\t14\t3\t0
+$LDWbegin_kernel:
+\tmov.u16 %rh1, %ctaid.x;
+\texit;
+$LDWend_kernel:
+\t} // kernel
+
+ \t@@DWARF .section .debug_info, "",@progbits
+\t@@DWARF .byte\t0x95, 0x02, 0x00
+\t@@DWARF .4byte\t.debug_abbrev
+\t@@DWARF .quad\t$LDWbegin_kernel
+"""
+    module = parse(text)
+    assert parse(str(module)) == module
+    assert str(module).count("@@DWARF") == 4
+    renamed = str(rename_module(module, numbered()))
+    assert "$LDWbegin_kernel" not in renamed
+    assert parse(renamed) == rename_module(module, numbered())
 
 
 def test_stray_semicolons_are_no_statements() -> None:
