@@ -99,6 +99,14 @@ EQUAL = {
 }  # fmt: skip
 
 TRAPS = {
+    "terms of an f64 sum exchanged: another NaN's payload survives": (
+        "ld.global.f64 %d0, [%a0]; ld.global.f64 %d1, [%a1]; add.rn.f64 %d2, %d0, %d1; st.global.f64 [%a1], %d2;",
+        "ld.global.f64 %d0, [%a0]; ld.global.f64 %d1, [%a1]; add.rn.f64 %d2, %d1, %d0; st.global.f64 [%a1], %d2;",
+    ),
+    "factors of an f64 fma exchanged": (
+        "ld.global.f64 %d0, [%a0]; ld.global.f64 %d1, [%a1]; fma.rn.f64 %d2, %d0, %d1, %d0; st.global.f64 [%a1], %d2;",
+        "ld.global.f64 %d0, [%a0]; ld.global.f64 %d1, [%a1]; fma.rn.f64 %d2, %d1, %d0, %d0; st.global.f64 [%a1], %d2;",
+    ),
     "32-bit index that overflows": (
         "mul.wide.s32 %a6, %r2, %r3; cvt.s64.s32 %a7, %r1; add.s64 %a6, %a6, %a7; st.global.u64 [%a5], %a6;",
         "mad.lo.s32 %r4, %r2, %r3, %r1; cvt.s64.s32 %a6, %r4; st.global.u64 [%a5], %a6;",
