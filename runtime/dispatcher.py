@@ -153,14 +153,16 @@ class Dispatcher:
         """Whether one signature was declared by itself: arguments are then converted to it, and not typed."""
         self._declared: list[Any] = signatures if isinstance(signatures, list) else [signatures] if signatures else []
         self._configured: dict[Any, Configured] = {}
+        self._latest: Configured | None = None
 
     # --- launching ---
 
     def __getitem__(self, shape: Any) -> Configured:
         try:
-            return self._configured[shape]
+            configured = self._latest = self._configured[shape]
         except KeyError:
-            return self._configure(shape)
+            configured = self._latest = self._configure(shape)
+        return configured
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Configured:
         return self[griddim, blockdim, stream, sharedmem]
@@ -269,8 +271,18 @@ class Dispatcher:
             return numba.argument_types(self._declared[0])
         return tuple(numba.type_of(value) for value in values)
 
-    def optimize(self, *args: Any, grid: Any, block: Any, stream: Any = 0, sharedmem: int = 0, **how: Any) -> Outcome:
-        """``kernel[grid, block].optimize(*args)`` with the launch shape as keywords; ``how`` is described there."""
+    def optimize(
+        self, *args: Any, grid: Any = None, block: Any = None, stream: Any = 0, sharedmem: int = 0, **how: Any
+    ) -> Outcome:
+        """``kernel[grid, block].optimize(*args)`` with the launch shape as keywords, or with that of the latest launch;
+        ``how`` is described there. Raises InputError where there is neither."""
+        if grid is None and block is None and self._latest is not None:
+            return self._latest.optimize(*args, **how)
+        if grid is None or block is None:
+            raise InputError(
+                f"{self.__name__} was not launched yet, so nothing says its grid and block",
+                next_step=f"write {self.__name__}[grid, block].optimize(arguments)",
+            )
         return self[grid, block, stream, sharedmem].optimize(*args, **how)
 
     def report(self) -> str:

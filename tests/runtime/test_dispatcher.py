@@ -11,7 +11,7 @@ from numba import cuda, float32
 import hybridcc
 from hybridcc.errors import ExecutionError, HybridccError, InputError, NoDevice, UnsupportedOption
 from hybridcc.runtime import device
-from hybridcc.runtime.dispatcher import Dispatcher
+from hybridcc.runtime.dispatcher import Configured, Dispatcher
 
 without_gpu = pytest.mark.skipif(device.available() is not None, reason="says what happens without a GPU")
 F1 = float32[::1]
@@ -106,6 +106,25 @@ def test_without_a_gpu_a_launch_says_why_and_what_to_do(decorate):
 def test_without_a_gpu_optimize_says_why():
     with pytest.raises(NoDevice, match="scale"):
         hybridcc.jit(scale)[1, 32].optimize(np.zeros(32, np.float32), np.float32(2))
+
+
+def test_optimize_takes_the_shape_of_the_latest_launch(monkeypatch):
+    """As the README shows it: a launch, then ``kernel.optimize(arguments)``."""
+    asked = []
+    monkeypatch.setattr(Configured, "optimize", lambda self, *args, **how: asked.append((self, args, how)))
+    kernel = hybridcc.jit(scale)
+    with pytest.raises(InputError, match="grid and block") as caught:
+        kernel.optimize(1)
+    assert "scale[grid, block].optimize" in caught.value.next_step
+    with pytest.raises(InputError, match="grid and block"):
+        kernel.optimize(1, grid=4)
+    shape = kernel[4, 32]
+    other = kernel[2, 64]
+    assert kernel[4, 32] is shape
+    kernel.optimize(1, budget_s=2)
+    kernel.optimize(3, grid=2, block=64)
+    assert [(s is shape, args, how) for s, args, how in asked[:1]] == [(True, (1,), {"budget_s": 2})]
+    assert (asked[1][0].griddim, asked[1][0].blockdim) == (other.griddim, other.blockdim)
 
 
 def test_a_call_without_a_shape_and_a_bad_shape_are_errors():
