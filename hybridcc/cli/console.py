@@ -19,7 +19,12 @@ def stdout_console() -> Console:
     """rich reads NO_COLOR and COLUMNS itself; a pipe gets plain text, and lines wide enough not to fold tables."""
     from rich.console import Console
 
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_piped_width())
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            """rich itself would end the process with exit code 1; ``guard.py`` knows that nothing is wrong."""
+            raise BrokenPipeError
+
+    return Output(highlight=False) if sys.stdout.isatty() else Output(highlight=False, width=_piped_width())
 
 
 def _piped_width() -> int:

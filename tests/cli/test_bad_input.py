@@ -374,3 +374,31 @@ one, two = make(1), make(2)
 """)
     assert here("build", path, "--arch", "sm_80", "-o", tmp_path / "out").returncode == 0
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["twin", "twin-1", "twin-2", "twin-3"]
+
+
+@pytest.mark.parametrize("verb", ["build", "regions", "prompts", "run", "doctor", "fmt"])
+def test_a_reader_that_has_gone_is_no_error(kernels, tmp_path, verb):
+    """As ``| head`` does: exit code 0, and nothing on stderr."""
+    (tmp_path / "k.ptx").write_text(PTX)
+    arguments = {
+        "build": ["--signature", COPY, "--arch", "sm_80", "-o", tmp_path / "out"],
+        "regions": ["--signature", CONV1D],
+        "prompts": ["--signature", CONV1D, "--show"],
+        "run": ["--signature", COPY, "--arg", "f32[4]", "--arg", "f32[4]"],
+        "doctor": [],
+        "fmt": [],
+    }
+    target = {"doctor": [], "fmt": [tmp_path / "k.ptx"]}.get(verb, [kernels])
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as gone:
+        run = subprocess.run(
+            [sys.executable, "-m", "hybridcc", verb, *map(str, [*target, *arguments[verb]])],
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert run.stderr == ""
+    assert run.returncode == 0
