@@ -36,6 +36,7 @@ def compile(function: Any, signature: Any, arch: str, **options: Any) -> Kernel:
     arguments = numba_types.arguments(names, types)
     ptx = _ptx(function, types, _capability(arch), chosen)
     entry = _entry(ptx)
+    _check_complete(ptx, function)
     ptx, entry = mangling.canonical(ptx, entry)
     if chosen.max_registers is not None:
         ptx = _limit_registers(ptx, entry, chosen.max_registers)
@@ -52,6 +53,24 @@ def compile(function: Any, signature: Any, arch: str, **options: Any) -> Kernel:
         source_file=function.__code__.co_filename,
         source_line=function.__code__.co_firstlineno,
     )
+
+
+IN_THE_DRIVER = {"vprintf", "malloc", "free", "__assertfail"}
+"""What device code may call without holding it (CUDA C++ Programming Guide, "Formatted Output" and after)."""
+_EXTERNAL = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
+
+
+def _check_complete(ptx: str, function: Any) -> None:
+    """Numba leaves some functions (float16 arithmetic) to code that it compiles and links in beside the PTX. Raises
+    SignatureError."""
+    missing = sorted(set(_EXTERNAL.findall(ptx)) - IN_THE_DRIVER)
+    if missing:
+        code = function.__code__
+        raise SignatureError(
+            f"{function.__name__} calls {', '.join(missing)}, which Numba links in from outside its PTX",
+            where=f"{code.co_filename}:{code.co_firstlineno}",
+            next_step="convert float16 to float32 before computing with it; call no function from another file",
+        )
 
 
 def prepare() -> None:

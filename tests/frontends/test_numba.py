@@ -272,3 +272,18 @@ def test_counters_are_renamed_without_mixing_symbols_up() -> None:
     text, entry = mangling.canonical(ptx, "_ZN1m1fB3v17E")
     assert entry == "_ZN1m1fB2v1E"
     assert text == ".entry _ZN1m1fB2v1E() { _ZN1m1gB2v2E; _ZN1m1hB3v170E; _ZN1m3B2v2B2v3E; }"
+
+
+def test_functions_that_numba_links_in_from_outside_are_refused_by_name():
+    def halves(x, y):
+        i = cuda.grid(1)
+        if i < y.shape[0]:
+            y[i] = x[i] + y[i]
+
+    def printing(x):
+        print(x[0])
+
+    with pytest.raises(SignatureError, match="half") as caught:
+        compile(halves, "void(float16[::1], float16[::1])", "sm_80")
+    assert "float32" in caught.value.next_step
+    assert "vprintf" in compile(printing, "void(float32[::1])", "sm_80").ptx
