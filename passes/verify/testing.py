@@ -156,14 +156,16 @@ def _fault(error: ExecutionError) -> str:
 
 
 def _conclusion(tally: _Tally, rewritten: Sequence[str]) -> Verdict:
+    faults = ", ".join(f"{reason} {count}x" for reason, count in sorted(tally.skipped.items()))
     if tally.launches == 0:
-        faults = ", ".join(f"{reason} {count}x" for reason, count in sorted(tally.skipped.items())) or "none made"
+        faults = faults or "none made"
         return Unknown(
             f"no launch could be compared; the baseline cannot be relied on ({faults}): give example arguments"
         )
     least = min((tally.runs[label] for label in rewritten), default=tally.launches)
     if least == 0:
         never = ", ".join(label for label in rewritten if not tally.runs[label])
-        return Unknown(f"not exercised: no launch executed the rewritten {never}")
+        also = f"; on others the baseline itself faults ({faults})" if faults else ""
+        return Unknown(f"not exercised: no launch executed the rewritten {never}{also}")
     families = tuple(sorted(tally.hits or tally.families))
     return Tested(tally.launches, tally.exercised, families, least)

@@ -81,7 +81,9 @@ def test_pairs(name):
 def test_a_block_that_never_runs_is_no_evidence():
     dead = ADD.replace("st.", "setp.lt.u32 %p1, %r0, 0; @!%p1 bra $NEXT; $DEAD: mov.f32 %f2, 0f00000000; $NEXT: st.")
     found = examine(reference_for(kernel(ADD)), ptx(dead), rewritten=("$DEAD",))
-    assert found.verdict == Unknown("not exercised: no launch executed the rewritten $DEAD")
+    assert isinstance(found.verdict, Unknown)
+    assert found.verdict.reason.startswith("not exercised: no launch executed the rewritten $DEAD; on others")
+    assert "OUT_OF_BOUNDS 2x" in found.verdict.reason
 
 
 def test_blocks_that_exclude_each_other_are_evidence_together():
