@@ -70,7 +70,7 @@ def here(*arguments: object) -> subprocess.CompletedProcess[str]:
 
     run = CliRunner(env={"HYBRIDCC_DEBUG": "", "COLUMNS": "120"}).invoke(app, [str(a) for a in arguments])
     assert run.exception is None or isinstance(run.exception, SystemExit)
-    return subprocess.CompletedProcess(arguments, run.exit_code, run.stdout, run.stderr)
+    return subprocess.CompletedProcess([str(a) for a in arguments], run.exit_code, run.stdout, run.stderr)
 
 
 def refused(run: subprocess.CompletedProcess[str], code: str, exit_code: int, *said: str) -> None:
