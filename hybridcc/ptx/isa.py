@@ -1,7 +1,7 @@
 """The instruction table of PTX: one row for every form of every opcode, and the questions asked of it.
 
 After the PTX ISA 9.0, chapter 9 and chapter 10 (special registers). Everything else in hybridcc that needs to know
-what an instruction reads, writes or does asks here; what its result is, is in semantics/
+what an instruction reads, writes or does asks here; what its result is, is in semantics/.
 
 How to read a row, ``F("d:t u:t u:u32", "effects", when=".sync", ...)``:
 
