@@ -70,9 +70,6 @@ class Operands:
                     return as_width(value, bits, width, False)
 
                 return special
-            case Name(text="WARP_SZ"):
-                value = UNSIGNED[width](32)
-                return lambda frame, lanes: value
             case Name(text=name):
                 return self._symbol(name, 0, width)
             case SymbolOffset(name=name, offset=offset):
