@@ -16,6 +16,7 @@ from hybridcc.passes.facts import Relation
 from hybridcc.passes.rewrite import precision
 from hybridcc.passes.rewrite.extract import code_of
 from hybridcc.passes.rewrite.rejection import rejected
+from hybridcc.passes.splice.guard import LINE
 from hybridcc.ptx import isa, parse_statements, targets
 from hybridcc.ptx.isa import Effect
 from hybridcc.ptx.nodes import (
@@ -44,7 +45,7 @@ LEAST_ARCHITECTURE = "sm_80"
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """An answer that passed: its statements without comments, and their text, which is what gets spliced."""
+    """An answer that passed: its statements with no comments but its guards, and their text, which gets spliced."""
 
     text: str
     statements: tuple[Statement, ...]
@@ -69,7 +70,8 @@ def check(answer: str, region: Region, arch: str = LEAST_ARCHITECTURE) -> Rewrit
     _check_non_coherent(region, original, rewrite, source)
     precision.audit(original, rewrite, source)
     text = print_statements(statements)
-    if text == print_statements(tuple(_allowed(parse_statements(region.text), source))):
+    unguarded = print_statements(tuple(s for s in statements if not isinstance(s, Comment)))
+    if unguarded == print_statements(tuple(_allowed(parse_statements(region.text), source))):
         raise rejected("NO_EFFECT", "the answer is the original text")
     return Rewrite(text, statements)
 
@@ -84,11 +86,12 @@ def flatten(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def _allowed(statements: Iterable[Statement], source: Source) -> Iterator[Statement]:
-    """The statements without comments; raises at one that no rewrite may hold."""
+    """The statements with no comments but guards; raises at one that no rewrite may hold."""
     for statement in statements:
         match statement:
             case Comment():
-                continue
+                if LINE.match(statement.text):
+                    yield statement
             case Block(statements=inner):
                 yield replace(statement, statements=tuple(_allowed(inner, source)))
             case Instruction() | Label() | RegisterDeclaration():

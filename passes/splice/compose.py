@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hybridcc.passes.analysis.cfg import ControlFlowGraph
 from hybridcc.passes.regions.canonical import copy_register, declarations
 from hybridcc.passes.regions.region import Region
-from hybridcc.passes.splice import guard as guards
 from hybridcc.passes.splice.candidate import Part
+from hybridcc.passes.splice.guard_code import tests
 from hybridcc.passes.splice.names import NameScope
 from hybridcc.passes.splice.reading import PORT, Rewrite, flatten
 from hybridcc.ptx import isa
@@ -50,9 +50,9 @@ def compose(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph, names: Name
     fallback = ""
     if rewrite.guard:
         fallback = names.claim(f"${prefix}original")
-        tests, used = _guard(rewrite, region, names, prefix, fallback)
-        head = [*tests, *head]
-        made |= used
+        guard = tests(rewrite.guard, region, fallback, lambda stem: names.claim(f"%{prefix}{stem}"))
+        head = [*guard.instructions, *head]
+        made |= guard.registers
     ours = [*declarations(made), *head]
     scope = Block((*hoisted, *ours, *code))
     after: list[Statement] = [Instruction("bra", (), (Name(leaves_to),))] if leaves_to else []
@@ -145,20 +145,3 @@ def _insert(statements: tuple[Statement, ...], labels: dict[int, str]) -> tuple[
         return tuple(made)
 
     return walk(statements)
-
-
-def _guard(
-    rewrite: Rewrite, region: Region, names: NameScope, prefix: str, fallback: str
-) -> tuple[list[Instruction], dict[str, str]]:
-    """The tests, and the registers they use with their types."""
-    made: dict[str, str] = {}
-    tests: list[Instruction] = []
-    for number, condition in enumerate(rewrite.guard):
-        predicate = names.claim(f"%{prefix}guard{number}")
-        scratch = names.claim(f"%{prefix}masked{number}")
-        made[predicate] = ".pred"
-        if condition.relation is guards.Relation.MULTIPLE_OF:
-            made[scratch] = f".b{condition.width}"
-        port = region.live_in[condition.port]
-        tests += guards.test(condition, port.spelling, fallback, predicate, scratch)
-    return tests, made

@@ -81,6 +81,9 @@ def _guard(source: Source, statements: tuple[Statement, ...], region: Region) ->
             found.extend(asked)
         else:
             begun = True
+    for statement in flatten(tuple(s for s in statements if isinstance(s, Block))):
+        if isinstance(statement, Comment) and read_guard(source, statement, region):
+            raise refusal(source, "GUARD", "guards stand before the text, outside its braces", statement.span)
     return tuple(found)
 
 

@@ -60,6 +60,21 @@ def test_whatever_stands_round_a_right_answer_comes_off(answer: str) -> None:
     assert parse_statements(rewrite.text) == rewrite.statements
 
 
+def test_guards_are_the_comments_that_stay() -> None:
+    asked = "// guard: %in0 multiple of 16\n// why: four at a time\n// Guard: %in1 < 1024\n"
+    rewrite = check(fenced(asked + AFTER), region())
+    lines = [line.strip() for line in rewrite.text.splitlines()]
+    assert lines[:2] == ["// guard: %in0 multiple of 16", "// Guard: %in1 < 1024"]
+    assert rewrite.text.count("//") == 2
+    assert parse_statements(rewrite.text) == rewrite.statements
+
+
+def test_a_guard_alone_is_no_rewrite() -> None:
+    with pytest.raises(AnswerRejected) as error:
+        check(fenced("// guard: %in1 < 1024\n" + BEFORE), region())
+    assert error.value.reason == "NO_EFFECT"
+
+
 LOAD = "ld.global.f32 %v0, [%ptr];"
 ADD = "add.f32 %out0, %out0, %v0;"
 
