@@ -103,6 +103,18 @@ class UnsupportedOption(InputError):
     code = "UNSUPPORTED_OPTION"
 
 
+class LaunchShapeError(InputError, ValueError):
+    """A grid or block that is missing or has a wrong number of sizes; Numba raises ValueError there."""
+
+    code = "LAUNCH_SHAPE"
+
+
+class LaunchShapeTypeError(InputError, TypeError):
+    """A grid or block whose sizes are no integers; Numba raises TypeError there."""
+
+    code = "LAUNCH_SHAPE"
+
+
 class MissingExtra(InputError):
     """An optional dependency is not installed; ``next_step`` holds the command that brings it."""
 

@@ -203,7 +203,7 @@ def _race(
 
 def _numbas_own(run: _Run, types: Sequence[Any]) -> Contender:
     """The machine code that a call launches now."""
-    kernel = run.configured.dispatcher.stock.compile(tuple(types))
+    kernel = run.configured.dispatcher.compile(tuple(types))
     cubin = kernel._codelibrary.get_cubin()
     return Contender(NUMBA, bytes(getattr(cubin, "code", cubin)), kernel.entry_name)
 

@@ -1,8 +1,8 @@
 """``@hybridcc.jit``: a drop-in for ``@numba.cuda.jit``.
 
-Numba compiles the kernel and launches it, until ``optimize`` has selected a variant for a signature; from then on
-calls with that signature launch the variant, and all others still go to Numba. Whatever cannot be followed here (a
-tuple argument, linked code, an extension) only means that the baseline runs.
+A kernel is a Numba dispatcher: Numba compiles and launches it, until ``optimize`` has selected a variant for a
+signature; from then on calls with that signature launch the variant, and all others still go to Numba. Whatever cannot
+be followed here (a tuple argument, linked code, an extension) only means that the baseline runs.
 
 ``HYBRIDCC`` overrides from outside, read when a kernel is decorated:
 
@@ -18,11 +18,11 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from hybridcc.errors import InputError, NoDevice, UnsupportedOption
+from hybridcc.errors import InputError, LaunchShapeError, LaunchShapeTypeError, NoDevice, UnsupportedOption
 from hybridcc.passes.kernel import Kernel
+from hybridcc.runtime import device, numba_classes
 
 if TYPE_CHECKING:
     from hybridcc.optimizing import Outcome
@@ -64,8 +64,8 @@ def jit(
 
     ``func_or_sig`` is the function, a signature, or a list of signatures; all other keywords are those of
     ``numba.cuda.jit``. ``examples`` is a callable that returns launches (``(grid, block, arguments)``) to test and
-    to build with. A device function is returned as Numba's own. Declared signatures are compiled at the first use
-    and not here, so that a kernel can be imported and built on a machine without a GPU.
+    to build with. A device function is returned as Numba's own. Declared signatures are compiled here where there is
+    a GPU, as Numba does; without one a kernel can still be imported and built.
 
     Raises UnsupportedOption for a keyword that ``numba.cuda.jit`` does not take.
     """
@@ -100,17 +100,13 @@ def _decorate(
     """``signatures`` is a list of them, or one, which Numba then converts arguments to without looking at them."""
     function = getattr(function, "py_func", function)
     options = {name: value for name, value in options.items() if name not in _GONE}
-    if options.get("device"):
-        return _device_function(function, signatures, options)
+    if options.get("device") or numba_classes.SIMULATOR:
+        return _numbas_own(function, signatures, options)
     return Dispatcher(function, signatures, options, examples)
 
 
-def _device_function(function: Any, signatures: Any, options: Mapping[str, Any]) -> Any:
-    """Numba's own. Its signatures are compiled ahead only where there is a GPU, because Numba asks the driver."""
-    from hybridcc.frontends.numba import prepare
-    from hybridcc.runtime import device
-
-    prepare()
+def _numbas_own(function: Any, signatures: Any, options: Mapping[str, Any]) -> Any:
+    """Its signatures are compiled ahead only where there is a GPU, because Numba asks the driver."""
     from numba import cuda
 
     if signatures and device.available() is not None:
@@ -126,11 +122,11 @@ def mode() -> str:
     return value
 
 
-class Dispatcher:
+class Dispatcher(numba_classes.CUDADispatcher):
     """One kernel. ``kernel[grid, block, stream, sharedmem](*args)`` launches it.
 
-    ``py_func``, ``signatures`` and whatever else a Numba dispatcher has (``inspect_asm``, ``overloads``,
-    ``get_regs_per_thread``, ``specialize`` …) work as there; those describe the baseline.
+    It is a Numba dispatcher, and ``py_func``, ``signatures``, ``inspect_asm``, ``overloads``, ``get_regs_per_thread``,
+    ``specialize``, ``extensions`` … are Numba's; they describe the baseline.
     """
 
     def __init__(
@@ -140,20 +136,36 @@ class Dispatcher:
         options: Mapping[str, Any] | None = None,
         examples: Callable[[], object] | None = None,
     ) -> None:
-        functools.update_wrapper(self, function)
-        self.py_func = function
+        from numba import cuda
+
         self.options = dict(options or {})
+        super().__init__(function, cuda.jit(**self.options)(function).targetoptions)  # with Numba's checks, defaults
+        if self.options.get("cache"):
+            self.enable_caching()
         self.examples = examples
         self.mode = mode()
         self.selected: list[Launcher] = []
         """One launcher per signature for which a variant was selected. Replaced item by item, never locked."""
         self.outcomes: list[Outcome] = []
         """What each call of ``optimize`` came to, newest last."""
-        self.specialized = bool(signatures) and not isinstance(signatures, list)
+        self.converts = bool(signatures) and not isinstance(signatures, list)
         """Whether one signature was declared by itself: arguments are then converted to it, and not typed."""
         self._declared: list[Any] = signatures if isinstance(signatures, list) else [signatures] if signatures else []
         self._configured: dict[Any, Configured] = {}
         self._latest: Configured | None = None
+        if isinstance(signatures, list) or signatures:
+            self._compile_declared()
+
+    def _compile_declared(self) -> None:
+        """As Numba does when it decorates; not where there is no GPU to compile for."""
+        if self.mode == "execute" or device.available() is None:
+            return
+        from hybridcc.runtime.numba_classes import normalize_signature
+
+        for signature in self._declared:
+            self.compile(normalize_signature(signature))
+        self._specialized = self.converts
+        self.disable_compile()
 
     # --- launching ---
 
@@ -169,57 +181,46 @@ class Dispatcher:
 
     def _configure(self, shape: Any) -> Configured:
         if not isinstance(shape, tuple) or len(shape) not in (2, 3, 4):
-            raise InputError(
-                "a launch needs a grid and a block", next_step="write kernel[grid, block](arguments)"
+            raise LaunchShapeError(
+                "a launch needs a grid and a block: must specify at least the griddim and blockdim",
+                next_step="write kernel[grid, block](arguments)",
             )
         grid, block, *rest = shape
         stream, shared_bytes = (*rest, *(0, 0)[len(rest) :])
+        grid, block = _dimensions(grid, block)
         configured = Configured(self, grid, block, stream, shared_bytes)
         if len(self._configured) >= 128:  # as many as Numba keeps
             self._configured.clear()
         self._configured[shape] = configured
         return configured
 
-    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Callable[..., None]:
+    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ForAll:
         """A launch over at least ``ntasks`` threads in one dimension; with ``tpb`` 0 the driver picks the block."""
         if ntasks < 0:
-            raise InputError(f"forall of {ntasks} tasks", next_step="give a number of tasks that is not negative")
-
-        def launch(*args: Any) -> None:
-            if ntasks == 0:
-                return
-            if self.mode == "execute" or (tpb and self.selected):
-                block = tpb or 128
-                self[-(-ntasks // block), block, stream, sharedmem](*args)
-            else:
-                self.stock.forall(ntasks, tpb, stream, sharedmem)(*args)
-
-        return launch
+            raise LaunchShapeError(
+                f"Can't create ForAll with negative task count: {ntasks}",
+                next_step="give a number of tasks that is not negative",
+            )
+        return ForAll(self, ntasks, tpb, stream, sharedmem)
 
     def __call__(self, *args: Any, **keywords: Any) -> None:
-        raise InputError(
-            f"{self.__name__} was called without a grid and a block",
+        raise LaunchShapeError(
+            f"{self.__name__} was called without a grid and a block: kernel launch configuration was not specified",
             next_step=f"write {self.__name__}[grid, block](arguments)",
         )
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else MethodType(self, instance)
 
     # --- what Numba's dispatcher offers ---
 
     @functools.cached_property
     def stock(self) -> Any:
-        """Numba's own dispatcher, which compiles and launches the baseline. Raises NoDevice where Numba would need
-        a GPU to compile the declared signatures."""
-        from hybridcc.frontends.numba import prepare
-
-        prepare()
+        """Numba's own dispatcher of the same function, apart from this one: to compare with. Raises NoDevice where it
+        would need a GPU to compile the declared signatures."""
         from numba import cuda
 
         if not self._declared:
             return cuda.jit(**self.options)(self.py_func)
         self._need_device()
-        signatures = self._declared[0] if self.specialized else self._declared
+        signatures = self._declared[0] if self.converts else self._declared
         return cuda.jit(signatures, **self.options)(self.py_func)
 
     @property
@@ -228,24 +229,21 @@ class Dispatcher:
         from hybridcc.frontends.numba import argument_types
 
         declared = [argument_types(signature) for signature in self._declared]
-        compiled = self.__dict__["stock"].signatures if "stock" in self.__dict__ else []
-        return declared + [types for types in compiled if types not in declared]
-
-    @property
-    def targetoptions(self) -> dict[str, Any]:
-        return self.options
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or "py_func" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.stock, name)
+        return declared + [types for types in self.overloads if types not in declared]
 
     def __repr__(self) -> str:
-        return f"<hybridcc kernel {self.__name__}>"
+        """As Numba's, which its messages quote."""
+        return f"CUDADispatcher({self.py_func})"
+
+    def _reduce_states(self) -> dict[str, Any]:
+        """As with Numba's own, what was compiled and selected stays behind."""
+        return {"py_func": self.py_func, "options": self.options}
+
+    @classmethod
+    def _rebuild(cls, py_func: Any, options: Mapping[str, Any]) -> Dispatcher:
+        return cls(py_func, (), options)
 
     def _need_device(self) -> None:
-        from hybridcc.runtime import device
-
         try:
             device.current()
         except NoDevice as error:
@@ -267,7 +265,7 @@ class Dispatcher:
         """The signature that a call with these values has: the declared one if there is exactly one."""
         from hybridcc.frontends import numba
 
-        if self.specialized:
+        if self.converts:
             return numba.argument_types(self._declared[0])
         return tuple(numba.type_of(value) for value in values)
 
@@ -297,58 +295,103 @@ class Dispatcher:
         self.selected[:] = others if launcher is None else [launcher, *others]
 
 
-class Configured:
-    """A kernel with its launch shape: what ``kernel[grid, block, stream, sharedmem]`` gives."""
+def _dimensions(grid: Any, block: Any) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """As Numba reads them. Raises LaunchShapeError for a wrong number of sizes, LaunchShapeTypeError for sizes that
+    are no integers."""
+    from numba.cuda.errors import normalize_kernel_dimensions
 
-    def __init__(self, dispatcher: Dispatcher, grid: Any, block: Any, stream: Any, shared_bytes: int) -> None:
-        self.dispatcher = dispatcher
-        self.griddim = grid
-        self.blockdim = block
-        self.stream = stream
-        self.sharedmem = shared_bytes
-        self._selected = dispatcher.selected
-        self._geometry: Geometry | None = None
+    try:
+        return normalize_kernel_dimensions(grid, block)
+    except ValueError as error:
+        raise LaunchShapeError(str(error).strip(), next_step="write kernel[grid, block](arguments)") from error
+    except TypeError as error:
+        raise LaunchShapeTypeError(str(error), next_step="give integers, for instance n // 256") from error
+
+
+class ForAll(numba_classes.ForAll):
+    """What ``kernel.forall(n)`` gives: Numba's, but that it launches what was selected."""
 
     def __call__(self, *args: Any) -> None:
-        for launcher in self._selected:
-            flat = launcher.read(args)
-            if flat is not None:
-                trouble = launcher.launch(self._geometry or self._prepare(), flat)
-                if not trouble:
-                    return
-                _log.warning("%s: the selected variant was not launched (%s)", self.dispatcher.__name__, trouble)
-        if self._selected and self._launch_from_host(args):
+        kernel: Dispatcher = self.dispatcher
+        if self.ntasks == 0:
             return
-        self._launch_baseline(args)
+        if kernel.mode == "execute":
+            block = self.thread_per_block or 128
+        else:
+            kernel._need_device()
+            if not kernel.selected:
+                super().__call__(*args)
+                return
+            block = self.thread_per_block or self._compute_thread_per_block(
+                kernel if kernel.specialized else kernel.specialize(*args)
+            )
+        kernel[-(-self.ntasks // block), block, self.stream, self.sharedmem](*args)
+
+
+class Configured(numba_classes.LaunchConfiguration):
+    """A kernel with its launch shape: what ``kernel[grid, block, stream, sharedmem]`` gives."""
+
+    _OWN = ("_selected", "_geometry", "_handle", "_given", "_launchable")
+
+    def __init__(self, dispatcher: Dispatcher, grid: Any, block: Any, stream: Any, shared_bytes: int) -> None:
+        self._own(dispatcher, stream)
+        if self._launchable:
+            from hybridcc.runtime.host_arrays import stream_for_numba
+
+            super().__init__(dispatcher, grid, block, stream_for_numba(stream), shared_bytes)
+        else:
+            self.dispatcher, self.griddim, self.blockdim = dispatcher, grid, block
+            self.stream, self.sharedmem = stream, shared_bytes
+            self.pre_launch_callbacks: list[Any] = []
+
+    def _own(self, dispatcher: Dispatcher, stream: Any) -> None:
+        self._selected = dispatcher.selected
+        self._geometry: Geometry | None = None
+        self._handle = 0
+        self._given = stream  # kept alive: Numba keeps its handle alone
+        self._launchable = dispatcher.mode != "execute" and device.available() is not None
+
+    def __call__(self, *args: Any) -> None:
+        if self._selected and not self.pre_launch_callbacks:  # Numba's callbacks see Numba's kernels
+            geometry = self._geometry or self._prepare()
+            for launcher in self._selected:
+                flat = launcher.read(args, self._handle)
+                if flat is not None:
+                    trouble = launcher.launch(geometry, flat)
+                    if not trouble:
+                        return
+                    _log.warning("%s: the selected variant was not launched (%s)", self.dispatcher.__name__, trouble)
+            if self._launch_from_host(geometry, args):
+                return
+        if self._launchable:
+            super().__call__(*args)
+        elif self.dispatcher.mode == "execute":
+            self.execute(*args)
+        else:
+            self.dispatcher._need_device()
 
     def _prepare(self) -> Geometry:
         from hybridcc.runtime.driver import stream_handle
         from hybridcc.runtime.launch import geometry
 
-        self._geometry = geometry(self.griddim, self.blockdim, self.sharedmem, stream_handle(self.stream))
+        self._handle = stream_handle(self.stream)
+        self._geometry = geometry(self.griddim, self.blockdim, self.sharedmem, self._handle)
         return self._geometry
 
-    def _launch_from_host(self, args: Sequence[Any]) -> bool:
+    def _launch_from_host(self, geometry: Geometry, args: Sequence[Any]) -> bool:
         """Copy host arrays over, launch, copy them back; False if no selected variant is for these types."""
         from hybridcc.runtime.host_arrays import launch_with_copies
 
         types = self.dispatcher.types_of(args)
         launcher = next((each for each in self._selected if each.types == types), None)
-        return launcher is not None and launch_with_copies(launcher, self._geometry or self._prepare(), args)
+        return launcher is not None and launch_with_copies(launcher, geometry, args)
 
-    def _launch_baseline(self, args: Sequence[Any]) -> None:
-        if self.dispatcher.mode == "execute":
-            self.execute(*args)
-        else:
-            self.stock(*args)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name not in self._OWN}
 
-    @functools.cached_property
-    def stock(self) -> Any:
-        """Numba's own configured launch. Raises NoDevice."""
-        from hybridcc.runtime.host_arrays import stream_for_numba
-
-        self.dispatcher._need_device()
-        return self.dispatcher.stock[self.griddim, self.blockdim, stream_for_numba(self.stream), self.sharedmem]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._own(self.dispatcher, self.stream)
 
     def execute(self, *args: Any) -> None:
         """Run this launch on the CPU's executor, on NumPy arrays that are changed in place.
@@ -387,13 +430,3 @@ class Configured:
         outcome = optimize_call(self, args, **how)
         self.dispatcher.outcomes.append(outcome)
         return outcome
-
-    @property
-    def args(self) -> Any:
-        return self.stock.args
-
-    @property
-    def pre_launch_callbacks(self) -> list[Any]:
-        """Numba's callbacks see Numba's kernels; while there are any, this launch stays with the baseline."""
-        self._selected = []
-        return self.stock.pre_launch_callbacks

@@ -63,6 +63,17 @@ def current_ordinal() -> int:
     return int(call(driver.cuCtxGetDevice))
 
 
+def wait_for(producer: int, consumer: int) -> None:
+    """What is queued on ``consumer`` from now on runs after what ``producer`` holds already. Raises DeviceError."""
+    driver = bindings()
+    event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+    try:
+        call(driver.cuEventRecord, event, producer)
+        call(driver.cuStreamWaitEvent, consumer, event, 0)
+    finally:
+        call(driver.cuEventDestroy, event)  # it is gone once the wait is over
+
+
 def stream_handle(stream: Any) -> int:
     """A stream as the driver's integer: 0 or None, an integer, a Numba, CuPy or PyTorch stream, or anything with
     ``__cuda_stream__``. Raises DeviceError for anything else."""

@@ -44,7 +44,7 @@ def launch_with_copies(launcher: Launcher, geometry: Geometry, args: Sequence[An
                 return False
             value = _Copied(wrap_arg(value).to_device(back, stream), argument.type)
         values.append(value)
-    flat = launcher.read(values)
+    flat = launcher.read(values, int(geometry[-1]))
     if flat is None or launcher.launch(geometry, flat):
         return False
     for copy in back:

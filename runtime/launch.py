@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hybridcc.errors import DeviceError
 from hybridcc.passes.kernel import Argument
 from hybridcc.passes.verify.launch import as_shape
-from hybridcc.runtime.driver import bindings, call, use_primary_context
-from hybridcc.runtime.parameters import ParameterBuffer, format_of, reader
+from hybridcc.runtime.driver import bindings, call, current_ordinal, use_primary_context
+from hybridcc.runtime.parameters import ParameterBuffer, Reader, format_of, reader
 
 Geometry: TypeAlias = tuple[int, int, int, int, int, int, int, Any]
 """Grid, block, bytes of dynamic shared memory, stream: cuLaunchKernel's arguments in its order."""
@@ -24,8 +25,26 @@ def geometry(grid: Any, block: Any, shared_bytes: int = 0, stream: int = 0) -> G
     return gx, gy, gz, bx, by, bz, shared_bytes, queue
 
 
+SHARED_UNASKED = 48 << 10
+"""Bytes of dynamic shared memory that any kernel may have (CUDA C++ Programming Guide, shared memory)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """One kernel as loaded. ``local_bytes`` are per thread, ``binary_version`` is 90 for sm_90."""
+
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+    constant_bytes: int
+    max_threads: int
+    max_dynamic_shared_bytes: int
+    binary_version: int
+
+
 class LoadedKernel:
-    """One entry of a cubin, for every context of its process: the driver puts it into each at the first launch."""
+    """One entry of a cubin, for every context of its process: the driver puts it into the current one here, so that
+    the first launch may be one that a graph captures, and into each other one at the first launch there."""
 
     __slots__ = ("_library", "entry", "function", "kernel")
 
@@ -36,7 +55,25 @@ class LoadedKernel:
         self._library = call(driver.cuLibraryLoadData, cubin, None, None, 0, None, None, 0)
         self.kernel = call(driver.cuLibraryGetKernel, self._library, entry.encode())
         self.function = driver.CUfunction(int(self.kernel))  # cuLaunchKernel takes a CUkernel in its place
+        call(driver.cuKernelGetFunction, self.kernel)  # loads it now, also where loading is lazy
         self.entry = entry
+
+    def attributes(self, ordinal: int = 0) -> Attributes:
+        """What the driver has loaded, which may differ from what the assembler's log said."""
+        return Attributes(
+            registers=self.attribute("NUM_REGS", ordinal),
+            local_bytes=self.attribute("LOCAL_SIZE_BYTES", ordinal),
+            shared_bytes=self.attribute("SHARED_SIZE_BYTES", ordinal),
+            constant_bytes=self.attribute("CONST_SIZE_BYTES", ordinal),
+            max_threads=self.attribute("MAX_THREADS_PER_BLOCK", ordinal),
+            max_dynamic_shared_bytes=self.attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", ordinal),
+            binary_version=self.attribute("BINARY_VERSION", ordinal),
+        )
+
+    def allow_shared(self, dynamic_bytes: int, ordinal: int = 0) -> None:
+        """Let a launch have so much dynamic shared memory: more than 48 KiB must be asked for. Raises DeviceError."""
+        if dynamic_bytes > SHARED_UNASKED and dynamic_bytes > self.attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", ordinal):
+            self.set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", dynamic_bytes, ordinal)
 
     def attribute(self, name: str, ordinal: int = 0) -> int:
         """``NUM_REGS``, ``LOCAL_SIZE_BYTES``, ``SHARED_SIZE_BYTES``, ``MAX_THREADS_PER_BLOCK``, as loaded."""
@@ -57,20 +94,32 @@ class Launcher:
     cuLaunchKernel has copied the parameters when it returns.
     """
 
-    __slots__ = ("_format", "_free", "_function", "_launch", "_pack_into", "arguments", "loaded", "read", "types")
+    __slots__ = (
+        *("_format", "_free", "_function", "_launch", "_pack_into", "_rest"),
+        *("arguments", "loaded", "read", "types"),
+    )
 
     def __init__(
-        self, loaded: LoadedKernel, arguments: Sequence[Argument], types: Sequence[Any], *, lenient: bool = False
+        self,
+        loaded: LoadedKernel,
+        arguments: Sequence[Argument],
+        types: Sequence[Any],
+        *,
+        lenient: bool = False,
+        cooperative: bool = False,
     ) -> None:
+        """``cooperative`` launches so that all blocks run at once and may wait for each other."""
         self.loaded = loaded
         self.arguments = tuple(arguments)
         self.types = tuple(types)
-        self.read: Callable[[Sequence[Any]], list[Any] | None] = reader(arguments, types, lenient=lenient)
+        self.read: Reader = reader(arguments, types, lenient=lenient)
         self._format = format_of(arguments)
         self._pack_into = struct.Struct(self._format).pack_into
         self._free = [ParameterBuffer(self._format)]
         self._function = loaded.function
-        self._launch = bindings().cuLaunchKernel
+        driver = bindings()
+        self._launch = driver.cuLaunchCooperativeKernel if cooperative else driver.cuLaunchKernel
+        self._rest: tuple[int, ...] = () if cooperative else (0,)  # cuLaunchKernel's `extra`
 
     def launch(self, geometry: Geometry, flat: Sequence[Any]) -> str:
         """Queue one launch of what ``read`` gave. Returns the driver's name for what went wrong, empty if nothing;
@@ -81,7 +130,7 @@ class Launcher:
             buffer = ParameterBuffer(self._format)
         try:
             self._pack_into(buffer.memory, 0, *flat)
-            (status,) = self._launch(self._function, *geometry, buffer.address, 0)
+            (status,) = self._launch(self._function, *geometry, buffer.address, *self._rest)
         except (struct.error, OverflowError, TypeError):
             return "UNFIT"
         finally:
@@ -89,14 +138,19 @@ class Launcher:
         return "" if not status else self._again(status, geometry, flat)
 
     def _again(self, status: Any, geometry: Geometry, flat: Sequence[Any]) -> str:
-        """A thread that has no context yet gets the device's primary one, and a second try."""
-        if status.name != "CUDA_ERROR_INVALID_CONTEXT":
-            return status.name
+        """A thread that has no context yet gets the device's primary one, a launch that wants more than 48 KiB of
+        dynamic shared memory is allowed it, and either gets a second try."""
+        shared_bytes = geometry[6]
         try:
-            use_primary_context()
+            if status.name == "CUDA_ERROR_INVALID_CONTEXT":
+                use_primary_context()
+            elif status.name == "CUDA_ERROR_INVALID_VALUE" and shared_bytes > SHARED_UNASKED:
+                self.loaded.allow_shared(shared_bytes, current_ordinal())
+            else:
+                return status.name
         except DeviceError as error:
             return error.what
         buffer = ParameterBuffer(self._format)
         self._pack_into(buffer.memory, 0, *flat)
-        (status,) = self._launch(self._function, *geometry, buffer.address, 0)
+        (status,) = self._launch(self._function, *geometry, buffer.address, *self._rest)
         return "" if not status else status.name

@@ -11,12 +11,13 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from hybridcc.passes.kernel import Argument, ArrayType, ScalarType
 
-Read: TypeAlias = Callable[[Any], tuple[Any, ...] | None]
-"""One value to its PTX parameters, None if the signature does not cover it."""
+Read: TypeAlias = Callable[[Any, int], tuple[Any, ...] | None]
+"""One value and the launch's stream (the driver's handle) to its PTX parameters, None if the signature does not cover
+it. An array that another stream still works on is ordered before the launch."""
 
 _SCALAR_FORMATS = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
@@ -64,10 +65,14 @@ class _Readers(dict[type, Read]):
         return made
 
 
+class Reader(Protocol):
+    def __call__(self, values: Sequence[Any], stream: int = 0) -> list[Any] | None: ...
+
+
 def reader(
     arguments: Sequence[Argument], types: Sequence[Any], *, lenient: bool = False
-) -> Callable[[Sequence[Any]], list[Any] | None]:
-    """A function from a call's values to one number per PTX parameter, or to None.
+) -> Reader:
+    """A function from a call's values and its stream to one number per PTX parameter, or to None.
 
     ``types`` are the signature's Numba types, used to know Numba's own arrays. ``lenient`` takes any number for a
     scalar, as Numba does for a kernel with one declared signature; otherwise a scalar must have the very type that
@@ -78,12 +83,12 @@ def reader(
     )
     count = len(all_readers)
 
-    def read(values: Sequence[Any]) -> list[Any] | None:
+    def read(values: Sequence[Any], stream: int = 0) -> list[Any] | None:
         if len(values) != count:
             return None
         flat: list[Any] = []
         for readers, value in zip(all_readers, values):  # noqa: B905 - lengths are compared above
-            found = readers[type(value)](value)
+            found = readers[type(value)](value, stream)
             if found is None:
                 return None
             flat += found
@@ -110,17 +115,17 @@ def _scalar(kind: type, dtype: str, lenient: bool) -> Read:
     return _itself if taken else _not_covered
 
 
-def _itself(value: Any) -> tuple[Any, ...]:
+def _itself(value: Any, stream: int) -> tuple[Any, ...]:
     return (value,)
 
 
-def _not_covered(value: Any) -> None:
+def _not_covered(value: Any, stream: int) -> None:
     return None
 
 
 # --- arrays: where each library keeps address, shape and type; by the interface alone one costs a microsecond more ---
 
-_Look: TypeAlias = Callable[[Any], tuple[int, tuple[int, ...], tuple[int, ...] | None] | None]
+_Look: TypeAlias = Callable[[Any, int], tuple[int, tuple[int, ...], tuple[int, ...] | None] | None]
 """(device address, shape, strides in bytes or None for C order), or None if the type differs."""
 
 
@@ -141,7 +146,7 @@ def _array(kind: type, array: ArrayType, type_: Any) -> Read:
 def _numba_vector(type_: Any, itemsize: int) -> Read:
     """The commonest argument, written out."""
 
-    def read(value: Any) -> tuple[Any, ...] | None:
+    def read(value: Any, stream: int) -> tuple[Any, ...] | None:
         if value._numba_type_ is not type_:  # Numba keeps one object per type
             return None
         (count,) = value.shape
@@ -153,8 +158,8 @@ def _numba_vector(type_: Any, itemsize: int) -> Read:
 def _flattened(look: _Look, array: ArrayType, itemsize: int) -> Read:
     layout = array.layout
 
-    def read(value: Any) -> tuple[Any, ...] | None:
-        found = look(value)
+    def read(value: Any, stream: int) -> tuple[Any, ...] | None:
+        found = look(value, stream)
         if found is None:
             return None
         address, shape, strides = found
@@ -179,7 +184,7 @@ def layout_strides(shape: Sequence[int], itemsize: int, layout: str) -> tuple[in
 
 
 def _numba(type_: Any) -> _Look:
-    def look(value: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
+    def look(value: Any, stream: int) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
         if value._numba_type_ is not type_:  # Numba keeps one object per type
             return None
         return value.gpu_data.device_ctypes_pointer.value, value.shape, value.strides
@@ -191,7 +196,7 @@ def _torch(array: ArrayType) -> _Look:
     torch = sys.modules["torch"]  # a tensor is here, so it is loaded
     dtype = getattr(torch, array.dtype, None)
 
-    def look(value: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
+    def look(value: Any, stream: int) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
         if value.dtype is not dtype or not value.is_cuda or value.dim() != array.ndim or value.requires_grad:
             return None
         shape = tuple(value.shape)
@@ -203,15 +208,12 @@ def _torch(array: ArrayType) -> _Look:
 
 
 def _interface(array: ArrayType) -> _Look:
-    """Anything with ``__cuda_array_interface__``: CuPy and the rest.
-
-    An array that belongs to another stream's queue is not taken: Numba's own launch makes one wait for the other.
-    """
+    """Anything with ``__cuda_array_interface__``: CuPy and the rest."""
     import numpy as np
 
     dtype = np.dtype(array.dtype)
 
-    def look(value: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
+    def look(value: Any, stream: int) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
         interface = getattr(value, "__cuda_array_interface__", None)
         if interface is None or interface.get("mask") is not None or np.dtype(interface["typestr"]) != dtype:
             return None
@@ -219,14 +221,36 @@ def _interface(array: ArrayType) -> _Look:
         shape, strides = tuple(interface["shape"]), interface.get("strides")
         if readonly != array.readonly or len(shape) != array.ndim:
             return None
-        if interface.get("stream") not in (None, 1):  # 1 is the legacy default stream, which waits for the others
-            return None
         given = None if strides is None else tuple(strides)
         if not _fits(array, shape, given, dtype.itemsize):
+            return None
+        producer = interface.get("stream")
+        if producer is not None and not _ordered(producer, stream):
             return None
         return address, shape, given
 
     return look
+
+
+LEGACY_STREAM = 1
+"""How ``__cuda_array_interface__`` (version 3) and the driver spell the legacy default stream, which is also 0."""
+
+
+def _ordered(producer: int, stream: int) -> bool:
+    """Make the launch's stream wait for what the producer's has queued, without waiting on the host; False if the
+    driver refuses."""
+    if producer == stream or (producer == LEGACY_STREAM and not stream):
+        return True
+    from hybridcc.errors import DeviceError
+    from hybridcc.runtime.driver import wait_for
+    from hybridcc.runtime.numba_classes import array_interface_sync
+
+    try:
+        if array_interface_sync():
+            wait_for(producer, stream)
+    except DeviceError:
+        return False
+    return True
 
 
 def _fits(array: ArrayType, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> bool:

@@ -156,11 +156,73 @@ def test_the_mode_comes_from_outside(monkeypatch):
     assert isinstance(caught.value, HybridccError)
 
 
-def test_probing_for_attributes_needs_no_gpu():
-    kernel = hybridcc.jit("void(float32[::1], float32)")(scale)
-    assert getattr(kernel, "_numba_type_", None) is None
-    assert kernel.targetoptions == {}
+def test_it_is_a_numba_dispatcher_and_asking_it_needs_no_gpu():
+    from numba.cuda.dispatcher import CUDADispatcher
+    from numba.cuda.extending import is_jitted  # pyright: ignore[reportAttributeAccessIssue]
+
+    kernel = hybridcc.jit("void(float32[::1], float32)", fastmath=True)(scale)
+    assert isinstance(kernel, CUDADispatcher)
+    assert is_jitted(kernel)
+    stock = cuda.jit(fastmath=True)(scale)
+    assert kernel.targetoptions == stock.targetoptions
+    assert kernel.extensions == []
+    assert kernel.specializations == {}
+    assert repr(kernel) == repr(stock)
     assert "not optimized yet" in kernel.report()
+
+
+def twice(v):
+    return v + v
+
+
+def test_a_kernel_can_be_called_from_another_as_with_numba():
+    """Numba's jit without ``device=True`` makes a function of either kind."""
+    inner = hybridcc.jit(twice)
+
+    @hybridcc.jit
+    def kernel(x):
+        i = cuda.grid(1)
+        if i < x.shape[0]:
+            x[i] = inner(x[i])
+
+    assert "add.f32" in kernel.compile_for((F1,), "sm_90").ptx
+
+
+def test_a_kernel_goes_through_pickle():
+    import pickle
+
+    kernel = hybridcc.jit(fastmath=True)(scale)
+    again = pickle.loads(pickle.dumps(kernel))
+    assert isinstance(again, Dispatcher)
+    assert again.py_func.__code__.co_code == scale.__code__.co_code
+    assert again.options == {"fastmath": True}
+
+
+@pytest.mark.parametrize("shape", [4, (4,), (1, 2, 3, 4, 5), ((1, 2, 3, 4), 5), (1, (5, 6, 7, 8)), (None, 1)])
+def test_a_wrong_shape_is_also_the_error_that_numba_raises(shape):
+    with pytest.raises(ValueError, match=r"grid|block|configuration") as caught:
+        hybridcc.jit(scale)[shape]
+    assert isinstance(caught.value, InputError)
+
+
+@pytest.mark.parametrize("shape", [(2.0, 3), (2, 3.0), (2, (3.0, 4)), ("2", 3)])
+def test_a_shape_of_no_integers_is_also_a_type_error(shape):
+    with pytest.raises(TypeError, match="sequence of integers") as caught:
+        hybridcc.jit(scale)[shape]
+    assert isinstance(caught.value, InputError)
+
+
+def test_in_numbas_simulator_kernels_are_the_simulators():
+    import os
+    import subprocess
+
+    code = (
+        "import hybridcc, numpy as np\nfrom numba import cuda\n@hybridcc.jit('void(float32[::1])')\ndef f(x):\n"
+        "    x[cuda.grid(1)] = 2\nx = np.zeros(4, 'f4')\nf[1, 4](x)\nprint(type(f).__name__, x.sum())"
+    )
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    assert done.stdout.split() == ["FakeCUDAKernel", "8.0"], done.stderr
 
 
 def test_as_a_method():

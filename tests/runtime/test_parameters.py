@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hybridcc.errors import DeviceError
 from hybridcc.frontends import numba, numba_types
 from hybridcc.passes.arguments import PTX_NUMPY, flatten
 from hybridcc.runtime.parameters import ParameterBuffer, format_of, reader
@@ -102,7 +103,6 @@ VECTOR = np.zeros(6, np.float32)
         (C1, InterfaceArray(np.zeros((2, 3), np.float32))),
         (C1, InterfaceArray(VECTOR[::2])),
         (C1, InterfaceArray(VECTOR, readonly=True)),
-        (C1, InterfaceArray(VECTOR, stream=7)),
         (C1, VECTOR),
         (C1, None),
         ("float32[:]", InterfaceArray(VECTOR)),
@@ -161,3 +161,27 @@ def test_torch_tensors_are_read_without_their_interface():
     assert read((tensor,)) == [0, 0, 6, 4, tensor.data_ptr(), 2, 3, 12, 4]
     assert read((tensor.T,)) is None
     assert read((torch.zeros(2, 3),)) is None
+
+
+@pytest.mark.parametrize(
+    ("producer", "launch", "waits"),
+    [(None, 7, []), (7, 7, []), (1, 0, []), (1, 7, [(1, 7)]), (8, 7, [(8, 7)]), (7, 0, [(7, 0)])],
+)
+def test_a_launch_waits_on_the_device_for_the_stream_that_an_array_comes_from(producer, launch, waits, monkeypatch):
+    told = []
+    monkeypatch.setattr("hybridcc.runtime.driver.wait_for", lambda *streams: told.append(streams))
+    read = reader(*arguments_of(C1))
+    assert read((InterfaceArray(VECTOR, stream=producer),), launch) is not None
+    assert told == waits
+    monkeypatch.setattr("hybridcc.runtime.numba_classes.array_interface_sync", lambda: False)
+    told.clear()
+    assert read((InterfaceArray(VECTOR, stream=producer),), launch) is not None
+    assert not told
+
+
+def test_a_stream_that_the_driver_refuses_leaves_the_launch_to_numba(monkeypatch):
+    def refuse(producer, consumer):
+        raise DeviceError("cuEventRecord gives CUDA_ERROR_INVALID_HANDLE", next_step="")
+
+    monkeypatch.setattr("hybridcc.runtime.driver.wait_for", refuse)
+    assert reader(*arguments_of(C1))((InterfaceArray(VECTOR, stream=8),), 7) is None
