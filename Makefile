@@ -25,6 +25,8 @@ check-deep: $(VENV)/.test ## the slow tests, full fuzz and mutation counts: hour
 	$(BIN)/python -m tests.deep.fuzz_parser
 	$(BIN)/python -m tests.deep.triton_ptx
 	$(BIN)/python -m tests.deep.mutations
+	$(BIN)/python -m tests.deep.store_kills
+	$(BIN)/python -m tests.deep.store_kills --journal delete
 
 lint: $(VENV)/.test ## ruff, with the import rules of every room
 	$(BIN)/ruff check .

@@ -380,6 +380,12 @@ def _save(run: _Run, kernel: Kernel, launch: Launch, device: Device, selection: 
         evidence |= {"ratio": measured.ratio, "interval": measured.interval, "blocks": measured.blocks}
     store.save(
         store.Decision(
-            _identity(run, kernel, launch, device), selection.variant, selection.code, selection.reason, cubin, evidence
+            kernel.name,
+            _identity(run, kernel, launch, device),
+            selection.variant,
+            selection.code,
+            selection.reason,
+            cubin,
+            evidence,
         )
     )

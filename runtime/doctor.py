@@ -56,6 +56,7 @@ def can_build(findings: tuple[Finding, ...]) -> bool:
 def _machine() -> Iterator[Finding]:
     yield Finding("machine", "python", "ok", f"{platform.python_version()} on {platform.machine()}")
     yield _gpu()
+    yield _store()
     for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"):
         if os.environ.get(name):
             yield Finding("machine", name, "ok", f"{os.environ[name]}: not used, the toolkit comes from the wheels")
@@ -75,6 +76,25 @@ def _gpu() -> Finding:
         wanted = ".".join(map(str, LEAST_DRIVER))
         return Finding("machine", "gpu", "broken", detail, "cubins may not load", f"install a driver for CUDA {wanted}")
     return Finding("machine", "gpu", "ok", detail)
+
+
+def _store() -> Finding:
+    from hybridcc.runtime import store, store_file
+
+    path = store.default_path()
+    cost = "what races find is forgotten when the process ends"
+    try:
+        with store_file.writing(path) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM decisions").fetchone()
+        changes = "".join(f"; {what}" for _, what in store.history(path)[-1:])
+    except HybridccError as error:
+        return Finding("machine", "store", "broken", error.what, cost, error.next_step)
+    network = store_file.network_type(path)
+    if network:
+        journal = f"on a network file system ({network}), so it keeps a DELETE journal"
+        step = f"set {store_file.VARIABLE} to a folder on a disk of this machine"
+        return Finding("machine", "store", "ok", f"{count} decisions in {path}, {journal}; better: {step}{changes}")
+    return Finding("machine", "store", "ok", f"{count} decisions in {path}, write-ahead log{changes}")
 
 
 def _toolkit() -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hybridcc import __version__
-from hybridcc.cli import build, doctor, prompts, ptx, regions, run, verify
+from hybridcc.cli import build, doctor, prompts, ptx, regions, run, store, verify
 from hybridcc.cli.guard import guarded
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ app.command("prompts")(guarded(prompts.prompts))
 app.add_typer(prompts.answers, name="answers")
 app.command("verify")(guarded(verify.verify))
 app.command("fmt")(guarded(ptx.fmt))
+app.add_typer(store.app, name="store")
 app.command("doctor")(guarded(doctor.doctor))
 
 

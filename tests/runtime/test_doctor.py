@@ -43,6 +43,28 @@ def test_no_gpu_is_said_with_its_cost() -> None:
         assert "sm_" in gpu.detail
 
 
+def test_the_store_and_its_journal_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from hybridcc.runtime import store_file
+
+    monkeypatch.setenv(store_file.VARIABLE, str(tmp_path / "cache"))
+    found = doctor._store()
+    assert found.state == "ok"
+    assert f"0 decisions in {tmp_path / 'cache'}" in found.detail
+    assert "write-ahead log" in found.detail
+    (tmp_path / "mounts").write_text(f"server:/x {tmp_path.resolve()} nfs4 rw 0 0\n")
+    monkeypatch.setattr(store_file, "MOUNTS", tmp_path / "mounts")
+    found = doctor._store()
+    assert found.state == "ok"
+    assert "network file system (nfs4), so it keeps a DELETE journal" in found.detail
+    assert store_file.VARIABLE in found.detail
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(store_file.VARIABLE, str(tmp_path / "file" / "below"))
+    found = doctor._store()
+    assert found.state == "broken"
+    assert found.cost
+    assert store_file.VARIABLE in found.next_step
+
+
 def test_a_missing_wheel_means_no_building(monkeypatch: pytest.MonkeyPatch) -> None:
     found = metadata.distribution
 
