@@ -1,7 +1,8 @@
-"""Which regions of a kernel are asked about, and the prompt for each: the same for building and for exporting."""
+"""Which regions of a kernel are asked about, and the prompts: the same for building and for exporting."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from hybridcc.passes.kernel import Kernel
@@ -9,6 +10,7 @@ from hybridcc.passes.kernel import Kernel
 if TYPE_CHECKING:
     from hybridcc.passes.regions import Region
     from hybridcc.passes.rewrite import Prompt
+    from hybridcc.runtime.bundle import Bundle
     from hybridcc.sources import Source
 
 MOST_REGIONS = 3
@@ -29,3 +31,13 @@ def prompts_of(source: Source, most: int = MOST_REGIONS) -> tuple[Prompt, ...]:
     from hybridcc.passes.rewrite import prompt
 
     return tuple(prompt.build(region) for region in regions_of(source.kernels[0], most) if region.eligible)
+
+
+def unanswered_of(bundle: Bundle) -> tuple[Prompt, ...]:
+    """The prompts of a build to which no answer came: of a replayed build, those of the next round."""
+    from hybridcc.passes.rewrite.prompt import of_text
+
+    if "prompts.jsonl" not in bundle.manifest["files"]:
+        return ()
+    asked = [json.loads(line) for line in bundle.read("prompts.jsonl").decode().split("\n") if line]
+    return tuple(of_text(exchange["prompt"]) for exchange in asked if not exchange["answers"])

@@ -15,7 +15,7 @@ from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.pipeline import Options, Progress, optimize
 from hybridcc.racing import race_here
-from hybridcc.records import Accept, Failure, KernelRecord, Select
+from hybridcc.records import DEFAULT_BUDGET, Accept, Budget, Failure, KernelRecord, Select
 from hybridcc.runtime import bundle, folder
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def build(
     entry: str | None = None,
     assembler: str = "nvjitlink",
     answers: int = 4,
+    budget: Budget = DEFAULT_BUDGET,
     seed: int = 0,
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
@@ -55,8 +56,8 @@ def build(
 
     ``target`` is a Python, PTX or MLIR file; ``file.py:name`` picks one kernel. ``rewriter`` is a spec as
     ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
-    callable that gives example launches. Raises HybridccError for whatever keeps a baseline from being built; what
-    happens to rewrites is in the records.
+    callable that gives example launches; ``budget`` bounds the asking for each kernel. Raises HybridccError for
+    whatever keeps a baseline from being built; what happens to rewrites is in the records.
     """
     from hybridcc.sources import load
 
@@ -68,7 +69,7 @@ def build(
         bundle.check_replaceable(place / bundle.folder_name(source.name))
     spec = rewriter if rewriter is not None else _shipped(sources)
     opened, failure = open_or_failure(spec)
-    options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler)  # type: ignore[arg-type]
+    options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget)  # type: ignore[arg-type]
     return tuple(_one(source, place, options, opened, failure, inputs, progress) for source in sources)
 
 

@@ -8,7 +8,7 @@ Exit codes of the command line (documented in docs/exit-codes.md):
 from __future__ import annotations
 
 import os
-from typing import ClassVar
+from typing import Any, ClassVar
 
 DEBUG_VARIABLE = "HYBRIDCC_DEBUG"
 """Set to anything but 0, it lets tracebacks through."""
@@ -122,9 +122,10 @@ class MissingExtra(InputError):
 
 
 class ModelError(InputError):
-    """A model directory, endpoint or recording that cannot be used."""
+    """A model directory, endpoint or recording that cannot be used; ``answers`` came before it failed."""
 
     code = "MODEL"
+    answers: tuple[Any, ...] = ()
 
 
 class RecordingMismatch(ModelError):

@@ -45,9 +45,18 @@ def manifest_of(record: KernelRecord) -> dict[str, Any]:
         "failures": [asdict(failure) for failure in record.failures],
         "architectures": [_architecture(record, a) for a in record.architectures],
         "prompts": [
-            {"hash": e.prompt_hash, "template": e.template_version, "answers": [sha256(a) for a in e.answers]}
+            {
+                "hash": e.prompt_hash,
+                "template": e.template_version,
+                "root": e.root,
+                "about": e.about,
+                "models": list(e.models),
+                "answers": [sha256(a) for a in e.answers],
+            }
             for e in record.exchanges
         ],
+        "learned": [asdict(told) for told in record.told],
+        "usage": {**asdict(record.usage), "ended_by": record.spent},
     }
 
 
@@ -97,11 +106,14 @@ def _candidate(c: CandidateRecord) -> dict[str, Any]:
         "name": c.name,
         "region": c.region,
         "prompt_hash": c.prompt_hash,
+        "round": c.round,
+        "after": c.after,
         "answer_sha256": sha256(c.answer),
         "ptx_sha256": None if c.ptx is None else sha256(c.ptx),
         "fate": asdict(c.fate),
         "verdict": None if c.evidence is None else verdict_data(c.evidence.verdict),
         "evidence": None if c.evidence is None else _evidence(c.evidence),
+        "explanation": c.explanation,
         "speed": asdict(c.speed),
         **_machine(c.machine),
     }

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hybridcc.asking import MOST_REGIONS, regions_of
 from hybridcc.attempt import attempt
+from hybridcc.conversation import Asker, Conversation, Turn
 from hybridcc.errors import AssemblyError, MissingExtra, PtxRefused
 from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.splice import splice
 from hybridcc.passes.verdict import Tested, Unknown
 from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
@@ -22,12 +25,14 @@ from hybridcc.passes.verify.reference import Reference, reference_for
 from hybridcc.passes.verify.testing import MOST_LAUNCHES, Examination, examine
 from hybridcc.ptx import parse
 from hybridcc.ptx.canonical import canonical_key
+from hybridcc.ptx.nodes import Module
 from hybridcc.records import (
+    DEFAULT_BUDGET,
     PENDING,
     Accept,
     ArchitectureRecord,
+    Budget,
     CandidateRecord,
-    Exchange,
     Failure,
     Fate,
     KernelRecord,
@@ -35,6 +40,8 @@ from hybridcc.records import (
     RegionRecord,
     Select,
     Speed,
+    Told,
+    Usage,
 )
 from hybridcc.report.words import type_text
 from hybridcc.selection import select, stands
@@ -42,6 +49,7 @@ from hybridcc.selection import select, stands
 if TYPE_CHECKING:
     from hybridcc.passes.regions import Region
     from hybridcc.passes.rewrite import Rewriter
+    from hybridcc.passes.rewrite.feedback import Lesson
     from hybridcc.runtime.sass import SassFunction
 
 AssemblerName: TypeAlias = Literal["nvjitlink", "ptxas"]
@@ -64,23 +72,38 @@ class Options:
     launches: int = MOST_LAUNCHES
     seed: int = 0
     assembler: AssemblerName = "nvjitlink"
+    budget: Budget = DEFAULT_BUDGET
 
 
 @dataclass(slots=True)
 class _Work:
-    """What one kernel's architectures share: answers by prompt, verdicts by text."""
+    """What one kernel's architectures share: conversations by prompt, verdicts by text."""
 
     options: Options
-    rewriter: Rewriter | None
+    asker: Asker | None
     examples: Sequence[Launch]
     progress: Progress
     race: Race | None
     before: Sequence[Failure] = ()
     """What had failed already when the kernel came: for instance no model could be opened."""
-    exchanges: dict[str, Exchange] = field(default_factory=dict)
+    conversations: dict[str, Conversation] = field(default_factory=dict)
     refusals: dict[str, Failure] = field(default_factory=dict)
     references: dict[str, Reference] = field(default_factory=dict)
     verdicts: dict[tuple[str, str], Examination] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _State:
+    """One architecture on its way. ``seen`` holds the canonical form of every candidate, with the first one's name."""
+
+    kernel: Kernel
+    baseline: Machine
+    failures: list[Failure] = field(default_factory=list)
+    regions: list[tuple[Region, Conversation | None]] = field(default_factory=list)
+    candidates: dict[str, CandidateRecord] = field(default_factory=dict)
+    seen: dict[tuple[str, str], str] = field(default_factory=dict)
+    listing: tuple[SassFunction, ...] | None = None
+    """The baseline's machine code, where it can be read."""
 
 
 def optimize(
@@ -97,8 +120,14 @@ def optimize(
     nothing is measured."""
     from hybridcc.runtime import toolchain
 
-    work = _Work(options, rewriter, examples, progress, race, list(failures))
-    architectures = tuple(_architecture(kernel, work) for kernel in kernels)
+    asker = None if rewriter is None else Asker(rewriter, options.budget, options.seed)
+    work = _Work(options, asker, examples, progress, race, list(failures))
+    states = [_begin(kernel, work) for kernel in kernels]
+    for state in states:
+        _converse(state, work)
+    for state in states:
+        _converse(state, work)  # answers that came after an architecture had its turn are judged for it too
+    architectures = tuple(_finish(state, work) for state in states)
     first = kernels[0]
     return KernelRecord(
         name=first.name,
@@ -111,8 +140,11 @@ def optimize(
         seed=options.seed,
         tools=tuple((name, version) for name, version in toolchain.versions().items() if version),
         architectures=architectures,
-        exchanges=tuple(work.exchanges.values()),
+        exchanges=tuple(e for c in work.conversations.values() for e in c.exchanges),
         failures=tuple(failures),
+        told=_outcomes(work, states),
+        usage=Usage() if asker is None else asker.usage,
+        spent="" if asker is None else asker.spent,
     )
 
 
@@ -130,29 +162,74 @@ def _baseline(kernel: Kernel, options: Options) -> Machine:
         raise PtxRefused(error.what, log=error.log, where=error.where, next_step=error.next_step) from error
 
 
-def _architecture(kernel: Kernel, work: _Work) -> ArchitectureRecord:
+def _begin(kernel: Kernel, work: _Work) -> _State:
+    """The baseline, and the first answers to each region's prompt."""
     work.progress(f"{kernel.name} {kernel.arch}: baseline")
-    baseline = _baseline(kernel, work.options)
-    failures: list[Failure] = []
-    regions: list[RegionRecord] = []
-    candidates: list[CandidateRecord] = []
-    for region in attempt("regions", failures, lambda: regions_of(kernel, work.options.regions), ()):
-        exchange = _ask(region, work, failures)
-        regions.append(_region_record(region, exchange))
-        if exchange is None:
+    state = _State(kernel, _baseline(kernel, work.options))
+    _read_baseline(state)
+    for region in attempt("regions", state.failures, lambda: regions_of(kernel, work.options.regions), ()):
+        state.regions.append((region, _ask(region, work, state.failures)))
+    return state
+
+
+def _converse(state: _State, work: _Work) -> None:
+    """Judge every answer that has not been judged here, and hand each that fails back with its failure."""
+    for region, conversation in state.regions:
+        if conversation is None:
             continue
-        for number, answer in enumerate(exchange.answers):
-            work.progress(f"{kernel.name} {kernel.arch}: {region.id}-{number}")
-            candidates.append(_candidate(kernel, baseline, region, number, answer, exchange, work))
-    baseline, counted = _with_instructions(baseline, candidates, failures)
-    raced = _race(kernel, baseline, counted, failures, work)
-    selection, settled = select(
-        baseline, raced, work.options.accept, work.options.select, [*work.before, *failures], regions
+        number = 0
+        while number < len(conversation.turns):  # telling adds turns
+            turn = conversation.turns[number]
+            number += 1
+            if (name := f"{region.id}-{turn.number}") in state.candidates:
+                continue
+            work.progress(f"{state.kernel.name} {state.kernel.arch}: {name}")
+            candidate = _candidate(state, region, turn, work)
+            state.candidates[name] = candidate
+            lesson = _lesson(state, candidate, work)
+            if lesson is not None and work.asker is not None:
+                work.asker.tell(conversation, turn, lesson, state.failures)
+
+
+def _lesson(state: _State, candidate: CandidateRecord, work: _Work) -> Lesson | None:
+    """A copy of an answer that failed is told what the first one was told."""
+    from hybridcc.lessons import lesson_of
+
+    if candidate.fate.code != "DUPLICATE":
+        return lesson_of(candidate, work.options.accept)
+    first = lesson_of(state.candidates[candidate.fate.detail.rpartition(" ")[2]], work.options.accept)
+    return None if first is None else replace(first, text=f"you gave an answer that had failed already. {first.text}")
+
+
+def _finish(state: _State, work: _Work) -> ArchitectureRecord:
+    regions = [_region_record(region, conversation) for region, conversation in state.regions]
+    candidates = tuple(state.candidates.values())
+    raced = _race(state.kernel, state.baseline, candidates, state.failures, work)
+    options, failures = work.options, [*work.before, *state.failures]
+    selection, settled = select(state.baseline, raced, options.accept, options.select, failures, regions)
+    return ArchitectureRecord(
+        state.kernel.arch, state.kernel.ptx, state.baseline, tuple(regions), settled, selection, tuple(state.failures)
     )
-    return ArchitectureRecord(kernel.arch, kernel.ptx, baseline, tuple(regions), settled, selection, tuple(failures))
 
 
-def _region_record(region: Region, exchange: Exchange | None) -> RegionRecord:
+def _outcomes(work: _Work, states: Sequence[_State]) -> tuple[Told, ...]:
+    """What was told, and whether it helped anywhere."""
+    from hybridcc.lessons import lesson_of
+
+    passed = {
+        (c.prompt_hash, c.answer)
+        for state in states
+        for c in state.candidates.values()
+        if c.fate is PENDING and lesson_of(c, work.options.accept) is None
+    }
+    return tuple(
+        replace(told, mended=any((c.turns[n].prompt.hash, c.turns[n].text) in passed for n in told.answers))
+        for c in work.conversations.values()
+        for told in c.told
+    )
+
+
+def _region_record(region: Region, conversation: Conversation | None) -> RegionRecord:
     return RegionRecord(
         name=region.id,
         weight=region.weight,
@@ -162,67 +239,60 @@ def _region_record(region: Region, exchange: Exchange | None) -> RegionRecord:
         outputs=len(region.live_out),
         effects=str(region.effects),
         ineligible="" if region.ineligible is None else str(region.ineligible),
-        prompt_hash="" if exchange is None else exchange.prompt_hash,
-        answers=0 if exchange is None else len(exchange.answers),
+        prompt_hash="" if conversation is None else conversation.base.hash,
+        answers=0 if conversation is None else len(conversation.turns),
     )
 
 
-def _ask(region: Region, work: _Work, failures: list[Failure]) -> Exchange | None:
+def _ask(region: Region, work: _Work, failures: list[Failure]) -> Conversation | None:
     """The answers to a region's prompt; one prompt serves every architecture, so it is asked once."""
-    if work.rewriter is None or not region.eligible:
+    if work.asker is None or not region.eligible:
         return None
     from hybridcc.passes.rewrite import prompt as prompts
 
-    rewriter = work.rewriter
     prompt = attempt("prompt", failures, lambda: prompts.build(region), None)
     if prompt is None:
         return None
     if prompt.hash in work.refusals:
         failures.append(work.refusals[prompt.hash])
-        return None
-    if prompt.hash not in work.exchanges:
+    elif prompt.hash not in work.conversations:
         before = len(failures)
-        answers = attempt(
-            "rewrite",
-            failures,
-            lambda: rewriter.propose(prompt, count=work.options.answers, seed=work.options.seed),
-            None,
-        )
-        if answers is None:
+        conversation = work.asker.first(prompt, work.options.answers, failures)
+        if len(failures) > before:
             work.refusals[prompt.hash] = failures[before]
-            return None
-        texts = tuple(answer.text for answer in answers)
-        work.exchanges[prompt.hash] = Exchange(prompt.hash, prompt.template_version, prompt.text, texts)
-    return work.exchanges[prompt.hash]
+        if conversation is not None:
+            work.conversations[prompt.hash] = conversation
+    return work.conversations.get(prompt.hash)
 
 
-def _candidate(
-    kernel: Kernel,
-    baseline: Machine,
-    region: Region,
-    number: int,
-    answer: str,
-    exchange: Exchange,
-    work: _Work,
-) -> CandidateRecord:
-    """Parse, splice, verify and assemble one answer; the first stage that fails decides its fate."""
+def _candidate(state: _State, region: Region, turn: Turn, work: _Work) -> CandidateRecord:
+    """Parse, splice, assemble and verify one answer, cheapest first; the first stage that fails decides its fate."""
     from hybridcc.passes.rewrite import answer as answers
 
-    record = CandidateRecord(f"{region.id}-{number}", region.id, exchange.prompt_hash, answer, PENDING)
+    kernel, name = state.kernel, f"{region.id}-{turn.number}"
+    after = "" if turn.after is None else f"{region.id}-{turn.after}"
+    record = CandidateRecord(
+        name, region.id, turn.prompt.hash, turn.text, PENDING, round=len(turn.lessons), after=after
+    )
     failed: list[Failure] = []
-    rewrite = attempt("answer", failed, lambda: answers.check(answer, region, kernel.arch), None)
+    rewrite = attempt("answer", failed, lambda: answers.check(turn.text, region, kernel.arch), None)
     if rewrite is None:
         return _failed(record, failed)
-    spliced = attempt("splice", failed, lambda: _splice(kernel, region, rewrite.text), None)
+    spliced = attempt("splice", failed, lambda: splice(_module(kernel), region, rewrite.text), None)
     if spliced is None:
         return _failed(record, failed)
-    text, rewritten = spliced
-    record = replace(record, ptx=text)
-    machine = attempt("assemble", failed, lambda: _assemble(kernel, baseline, text, record.name, work.options), None)
+    record = replace(record, ptx=spliced.text)
+    first = state.seen.setdefault((region.id, canonical_key(spliced.module, kernel.entry)), name)
+    if first != name:
+        return replace(record, fate=Fate("skipped", "DUPLICATE", f"up to names the same as {first}"))
+    text = spliced.text
+    machine = attempt("assemble", failed, lambda: _assemble(kernel, state.baseline, text, name, work.options), None)
     if machine is None:
         return _failed(record, failed)
-    record = replace(record, machine=machine)
-    evidence = attempt("verify", failed, lambda: _verify(kernel, record.name, text, rewritten, work), None)
+    record = _with_instructions(replace(record, machine=machine), state)
+    if record.fate is not PENDING:
+        return record
+    evidence = attempt("verify", failed, lambda: _verify(kernel, name, text, spliced.rewritten, work), None)
     return _failed(record, failed) if evidence is None else replace(record, evidence=evidence)
 
 
@@ -231,12 +301,13 @@ def _failed(record: CandidateRecord, failures: Sequence[Failure]) -> CandidateRe
     return replace(record, fate=Fate("failed", reason.code, f"{reason.stage}: {reason.message}"))
 
 
-def _splice(kernel: Kernel, region: Region, answer: str) -> tuple[str, tuple[str, ...]]:
-    """(the candidate's PTX, the labels of its rewritten blocks)."""
-    from hybridcc.passes.splice import splice
+@lru_cache(maxsize=4)
+def _parsed(ptx: str, name: str) -> Module:
+    return parse(ptx, name=name)
 
-    spliced = splice(parse(kernel.ptx, name=f"{kernel.name}.ptx"), region, answer)
-    return spliced.text, spliced.rewritten
+
+def _module(kernel: Kernel) -> Module:
+    return _parsed(kernel.ptx, f"{kernel.name}.ptx")
 
 
 def _assemble(kernel: Kernel, baseline: Machine, text: str, name: str, options: Options) -> Machine:
@@ -309,28 +380,29 @@ def _raced(candidate: CandidateRecord, speed: Speed) -> CandidateRecord:
     return replace(candidate, speed=speed, fate=Fate("failed", "REFUTED_ON_DEVICE", speed.deviation))
 
 
-def _with_instructions(
-    baseline: Machine, candidates: Sequence[CandidateRecord], failures: list[Failure]
-) -> tuple[Machine, tuple[CandidateRecord, ...]]:
-    """SASS counted for every module; a candidate whose SASS is the baseline's own has nothing to race."""
+def _read_baseline(state: _State) -> None:
     from hybridcc.runtime.sass import disassemble
 
-    assembled = [c.machine for c in candidates if c.machine is not None]
-    cubins = [m.cubin for m in (baseline, *assembled)]
-    listings = attempt("disassemble", failures, lambda: disassemble(*cubins), None)
+    listings = attempt("disassemble", state.failures, lambda: disassemble(state.baseline.cubin), None)
+    if listings is not None:
+        state.listing = listings[0]
+        state.baseline = replace(state.baseline, instructions=_count(listings[0]))
+
+
+def _with_instructions(candidate: CandidateRecord, state: _State) -> CandidateRecord:
+    """Its SASS counted; one whose SASS is the baseline's own has nothing to race, and nothing to check."""
+    from hybridcc.runtime.sass import disassemble
+
+    machine = candidate.machine
+    if machine is None or state.listing is None:
+        return candidate
+    listings = attempt("disassemble", state.failures, lambda: disassemble(machine.cubin), None)
     if listings is None:
-        return baseline, tuple(candidates)
-    own, *others = listings
-    rest = iter(others)
-    counted: list[CandidateRecord] = []
-    for candidate in candidates:
-        if candidate.machine is not None:
-            listing = next(rest)
-            candidate = replace(candidate, machine=replace(candidate.machine, instructions=_count(listing)))
-            if candidate.fate is PENDING and [f.instructions for f in listing] == [f.instructions for f in own]:
-                candidate = replace(candidate, fate=Fate("skipped", "SASS_UNCHANGED", "the same machine code"))
-        counted.append(candidate)
-    return replace(baseline, instructions=_count(own)), tuple(counted)
+        return candidate
+    counted = replace(candidate, machine=replace(machine, instructions=_count(listings[0])))
+    if [f.instructions for f in listings[0]] == [f.instructions for f in state.listing]:
+        return replace(counted, fate=Fate("skipped", "SASS_UNCHANGED", "the same machine code"))
+    return counted
 
 
 def _count(listing: Sequence[SassFunction]) -> int:

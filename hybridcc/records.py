@@ -11,11 +11,15 @@ Every candidate has exactly one fate:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hybridcc.passes.verify.testing import Examination
 from hybridcc.runtime.assemble import Cubin
+
+if TYPE_CHECKING:
+    from hybridcc.passes.rewrite import Answer
 
 FateKind: TypeAlias = Literal["chosen", "slower", "tie", "failed", "skipped"]
 Accept: TypeAlias = Literal["proved", "tested"]
@@ -31,6 +35,71 @@ class Failure:
     stage: str
     code: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What asking took. Tokens are None where a backend does not tell."""
+
+    requests: int = 0
+    samples: int = 0
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+
+    def with_answers(self, answers: Sequence[Answer]) -> Usage:
+        return Usage(
+            self.requests + 1,
+            self.samples + len(answers),
+            _plus(self.prompt_tokens, [a.prompt_tokens for a in answers]),
+            _plus(self.answer_tokens, [a.answer_tokens for a in answers]),
+        )
+
+    @property
+    def tokens(self) -> int:
+        return (self.prompt_tokens or 0) + (self.answer_tokens or 0)
+
+
+def _plus(sum_: int | None, counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum_ if not known else (sum_ or 0) + sum(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What asking about one kernel may take: ``rounds`` re-samples of an answer that fails, ``samples`` answers in
+    all, tokens read and written, seconds from the first question on. None is no bound. Nothing is asked once a bound
+    is passed; what was asked before is finished."""
+
+    rounds: int = 3
+    samples: int = 48
+    tokens: int | None = None
+    seconds: float | None = None
+
+    def over(self, usage: Usage, seconds: float) -> str:
+        """Which bound is reached, in words; empty if none is."""
+        if usage.samples >= self.samples:
+            return f"{self.samples} answers"
+        if self.tokens is not None and usage.tokens >= self.tokens:
+            return f"{self.tokens} tokens"
+        if self.seconds is not None and seconds >= self.seconds:
+            return f"{self.seconds:g} s"
+        return ""
+
+
+DEFAULT_BUDGET = Budget()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a rewriter was told about one of its answers: ``answers`` are the numbers of those that came back."""
+
+    prompt_hash: str
+    about: int
+    code: str
+    text: str
+    answers: tuple[int, ...]
+    mended: bool = False
+    """Whether one of them passed every check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +145,14 @@ class CandidateRecord:
     fate: Fate
     ptx: str | None = None
     evidence: Examination | None = None
+    explanation: str = ""
+    """Of one that was refuted: the values and the store in which it first differs."""
     machine: Machine | None = None
     speed: Speed = Speed("not_measured", "not assembled")
+    round: int = 0
+    """How many failures were told on the way to this answer."""
+    after: str = ""
+    """The candidate whose failure was told last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +195,16 @@ class ArchitectureRecord:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A prompt with the answers that came back, in order."""
+    """A prompt with the answers that came back, in order. Of a follow-up, ``root`` is the hash of the first prompt and
+    ``about`` the number of the answer that failed."""
 
     prompt_hash: str
     template_version: str
     prompt: str
     answers: tuple[str, ...]
+    root: str = ""
+    about: int | None = None
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +223,7 @@ class KernelRecord:
     architectures: tuple[ArchitectureRecord, ...]
     exchanges: tuple[Exchange, ...] = ()
     failures: tuple[Failure, ...] = ()
+    told: tuple[Told, ...] = ()
+    usage: Usage = Usage()
+    spent: str = ""
+    """Which budget ended the asking, empty if none did."""

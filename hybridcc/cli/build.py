@@ -54,11 +54,18 @@ def build(
     entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,
     assembler: Annotated[Assembler, typer.Option(help="Which assembler makes every cubin.")] = Assembler.nvjitlink,
     answers: Annotated[int, typer.Option(min=1, max=64, help="How many rewrites to ask for per region.")] = 4,
+    rounds: Annotated[int, typer.Option(min=0, max=16, help="How often an answer that fails is asked for again.")] = 3,
+    most_answers: Annotated[int, typer.Option(min=1, help="Answers in all, for each kernel.")] = 48,
+    most_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens read and written, for each kernel.")] = None,
+    most_seconds: Annotated[
+        float | None, typer.Option(min=0, help="Ask nothing more so long after the first question, for each kernel.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
 ) -> None:
     """Compile, rewrite, check and assemble kernels; write cubins with their evidence."""
     from hybridcc.building import build as build_bundles
+    from hybridcc.records import Budget
 
     with progress_line() as progress:
         built = build_bundles(
@@ -73,6 +80,7 @@ def build(
             entry=entry,
             assembler=assembler.value,
             answers=answers,
+            budget=Budget(rounds, most_answers, most_tokens, most_seconds),
             seed=seed,
             progress=progress,
         )

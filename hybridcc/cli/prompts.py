@@ -14,7 +14,13 @@ answers = typer.Typer(
 
 
 def prompts(
-    target: Annotated[str, typer.Argument(help="A .py, .ptx or .mlir file; file.py:name picks one kernel.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A .py, .ptx or .mlir file; file.py:name picks one kernel. "
+            "Or a bundle: the follow-ups to those of its answers that failed."
+        ),
+    ],
     out: Annotated[str, typer.Option("-o", "--out", help="Where to write the batch file.")] = "prompts.jsonl",
     signature: Annotated[str | None, typer.Option(help="Types for a plain function.")] = None,
     entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,
@@ -23,17 +29,25 @@ def prompts(
     show: Annotated[bool, typer.Option("--show", help="Print the prompts as text; write nothing.")] = False,
 ) -> None:
     """Write the prompts for a target's hot regions, in the OpenAI batch format."""
-    from hybridcc.asking import prompts_of
+    from pathlib import Path
+
+    from hybridcc.asking import prompts_of, unanswered_of
     from hybridcc.passes.rewrite import batch
+    from hybridcc.runtime import bundle
     from hybridcc.sources import load
 
-    found = [p for source in load(target, [arch], signature=signature, entry=entry) for p in prompts_of(source)]
+    if is_bundle := Path(target).is_dir():
+        found = list(unanswered_of(bundle.load(target)))
+    else:
+        found = [p for source in load(target, [arch], signature=signature, entry=entry) for p in prompts_of(source)]
     if show:
         typer.echo("\n".join(p.text for p in found), nl=False)
         return
     count = batch.export(found, out, samples=samples)
     typer.echo(f"{count} prompt{'s' if count != 1 else ''} written to {out}")
-    if not count:
+    if not count and is_bundle:
+        typer.echo("every answer in it passed, or had its rounds", err=True)
+    elif not count:
         typer.echo("no hot region may be rewritten; `hybridcc regions` says why", err=True)
 
 

@@ -104,6 +104,7 @@ def _regions(manifest: Data) -> list[Text]:
 def _candidates(manifest: Data) -> list[Text]:
     """Each candidate's fate, with the architectures that share it."""
     groups: dict[tuple[str, str, str, str], list[str]] = {}
+    after = {c["name"]: c["after"] for a in manifest["architectures"] for c in a["candidates"]}
     for entry in manifest["architectures"]:
         for candidate in entry["candidates"]:
             fate = candidate["fate"]
@@ -114,7 +115,10 @@ def _candidates(manifest: Data) -> list[Text]:
     lines = []
     for (name, kind, code, detail), archs in groups.items():
         where = "" if len(archs) == len(manifest["architectures"]) else f" on {', '.join(archs)}"
-        lines.append(Text.assemble(f"{name}{where}: ", (f"{kind} [{code}]", FATE_STYLES[kind]), f" {_short(detail)}"))
+        told = f" (after {after[name]} failed)" if after[name] else ""
+        lines.append(
+            Text.assemble(f"{name}{told}{where}: ", (f"{kind} [{code}]", FATE_STYLES[kind]), f" {_short(detail)}")
+        )
     return lines
 
 

@@ -88,7 +88,8 @@ def import_answers(
         if not label:
             raise ModelError("no model is named", where=where, next_step="give the model's label with --model")
         answers += [
-            Recorded(prompt.hash, prompt.template_version, label, date, text, kind, prompt.text) for text in texts
+            Recorded(prompt.hash, prompt.template_version, label, date, text, kind, prompt.text, prompt.root)
+            for text in texts
         ]
     return Imported(tuple(answers), tuple(skipped))
 

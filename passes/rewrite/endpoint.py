@@ -52,8 +52,15 @@ class EndpointRewriter:
         return f"{self.model} at {self.url}"
 
     def propose(self, prompt: Prompt, *, count: int, seed: int) -> tuple[Answer, ...]:
-        """Raises ModelError when a request fails for good; answers got before that are lost with it."""
-        return tuple(self._ask(prompt, seed + number) for number in range(count))
+        """Raises ModelError when a request fails for good; the error holds the answers got before it."""
+        answers: list[Answer] = []
+        for number in range(count):
+            try:
+                answers.append(self._ask(prompt, seed + number))
+            except ModelError as error:
+                error.answers = tuple(answers)
+                raise
+        return tuple(answers)
 
     def _ask(self, prompt: Prompt, seed: int) -> Answer:
         import openai

@@ -26,19 +26,22 @@ TEMPLATE_VERSION = "1"
 TEMPLATE = "prompt.j2"
 
 _HEAD = re.compile(r"hybridcc rewrite prompt, template (\S+)\n")
+_FOLLOW_UP = re.compile(r"^hybridcc follow-up to prompt ([0-9a-f]{64}), round \d+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """``hash`` is the SHA-256 of ``text`` in hexadecimal; the text names the template's version in its first line.
 
-    ``region`` is the key of the region's canonical text, empty for a prompt read back from a file.
+    ``region`` is the key of the region's canonical text, empty for a prompt read back from a file. ``root`` is the
+    hash of the prompt that this one follows up (feedback.py), empty for a first prompt.
     """
 
     text: str = field(repr=False)
     hash: str
     template_version: str
     region: str = ""
+    root: str = ""
 
 
 def build(region: Region) -> Prompt:
@@ -54,7 +57,7 @@ def build(region: Region) -> Prompt:
             f"region {region.id} is not offered for rewriting ({region.ineligible})",
             next_step="ask for the regions that are eligible",
         )
-    text = _template().render(
+    text = template(TEMPLATE).render(
         version=TEMPLATE_VERSION,
         inputs=sections.inputs(region),
         outputs=sections.outputs(region),
@@ -79,7 +82,8 @@ def of_text(text: str) -> Prompt:
             "the text is no hybridcc prompt: its first line names no template",
             next_step="export prompts with `hybridcc prompts`",
         )
-    return Prompt(text, digest(text), head.group(1))
+    followed = _FOLLOW_UP.search(text)
+    return Prompt(text, digest(text), head.group(1), root=followed.group(1) if followed else "")
 
 
 def digest(text: str) -> str:
@@ -88,7 +92,8 @@ def digest(text: str) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A template beside this file."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -101,4 +106,4 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(TEMPLATE)
+    return environment.get_template(name)

@@ -2,7 +2,8 @@
 
 Fields of a line: ``prompt_hash`` (SHA-256 of the prompt's text), ``template_version``, ``model`` (a label),
 ``date`` (YYYY-MM-DD), ``kind``, ``answer`` (word for word), and optionally ``prompt`` (the text that was asked;
-written once for each hash). Answers that failed a check stay in: a recording is evidence, not a selection.
+written once for each hash) and ``root`` (of an answer in a later round: the hash of the first prompt). Answers that
+failed a check stay in: a recording is evidence, not a selection.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Recorded:
     answer: str
     kind: str = RECORDED
     prompt: str = ""
+    root: str = ""
 
 
 def beside(source: str | Path) -> Path | None:
@@ -70,6 +72,8 @@ def write(path: str | Path, answers: Iterable[Recorded]) -> None:
             del fields["prompt"]
         else:
             shown.add(answer.prompt_hash)
+        if not answer.root:
+            del fields["root"]
         lines.append(json.dumps(fields, ensure_ascii=True) + "\n")
     replace_file(path, "".join(lines))
 
@@ -111,4 +115,9 @@ def _parse(line: str, where: str) -> Recorded:
             where=where,
             next_step="the line was edited: record the answer again",
         )
-    return Recorded(*(fields[n] for n in names), kind=str(fields.get("kind") or RECORDED), prompt=prompt)
+    return Recorded(
+        *(fields[n] for n in names),
+        kind=str(fields.get("kind") or RECORDED),
+        prompt=prompt,
+        root=str(fields.get("root") or ""),
+    )

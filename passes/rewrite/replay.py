@@ -27,8 +27,11 @@ class ReplayRewriter:
         return f"replay of {Path(self.path).name} ({', '.join(models) or 'empty'})"
 
     def propose(self, prompt: Prompt, *, count: int, seed: int) -> tuple[Answer, ...]:
-        """Raises RecordingMismatch when nothing was recorded for this prompt."""
+        """Raises RecordingMismatch when nothing was recorded for this prompt. To a follow-up that was not recorded
+        there is no further answer: the session that was recorded ended there."""
         found = self.held.get(prompt.hash)
+        if found is None and prompt.root:
+            return ()
         if found is None:
             raise RecordingMismatch(
                 f"no answer is recorded for prompt {prompt.hash[:12]} (template {prompt.template_version}); "
