@@ -144,6 +144,12 @@ class NoDevice(DeviceError):
     code = "NO_DEVICE"
 
 
+class ForkedProcess(NoDevice):
+    """A kernel used in a child that was forked when CUDA was already in use: CUDA does not survive a fork."""
+
+    code = "FORKED"
+
+
 class AssemblyError(ToolchainError):
     """The assembler refused PTX; ``log`` is its own text."""
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hybridcc.errors import InputError, OutputError
+from hybridcc.runtime.choice import Capability, Choice, choose
 from hybridcc.runtime.folder import replace_folder
 
 SCHEMA_VERSION = 1
@@ -76,6 +77,23 @@ class Bundle:
 
     def ptx(self, arch: str, variant: str = "baseline") -> str:
         return self.read(f"{variant}.{arch}.ptx").decode()
+
+    def for_device(self, capability: Capability, variant: str = "selected") -> tuple[Choice, bytes]:
+        """What a device of that compute capability runs: the variant's cubin, or on an architecture newer than all
+        that were built the baseline's PTX, because nothing was selected there. Raises InputError where neither runs.
+        """
+        chosen = choose(self.architectures, self.architectures, capability)
+        if chosen is None:
+            device = f"{capability[0]}.{capability[1]}"
+            raise InputError(
+                f"holds nothing that runs on a device of capability {device} "
+                f"(it holds {', '.join(self.architectures)})",
+                where=str(self.folder),
+                next_step=f"build again with --arch sm_{device.replace('.', '')}",
+            )
+        if chosen.kind == "ptx":
+            return chosen, self.ptx(chosen.arch).encode()
+        return chosen, self.cubin(chosen.arch, variant)
 
     def read(self, name: str) -> bytes:
         expected = self.manifest["files"].get(name)

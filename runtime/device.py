@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from hybridcc.errors import DeviceError, NoDevice
+from hybridcc.runtime.choice import Capability
 from hybridcc.runtime.driver import NEXT_WITHOUT_DEVICE, bindings, call, current_ordinal
 
 
@@ -21,6 +22,10 @@ class Device:
     memory_bytes: int
     l2_bytes: int
     uuid: str
+
+    @property
+    def capability(self) -> Capability:
+        return int(self.arch[3:-1]), int(self.arch[-1])
 
 
 def current() -> Device:
@@ -43,6 +48,12 @@ def why_none() -> str:
     except NoDevice as error:
         return error.what
     return ""
+
+
+@cache
+def count() -> int:
+    """How many GPUs this process sees. Raises NoDevice."""
+    return int(call(bindings().cuDeviceGetCount))
 
 
 @cache

@@ -17,12 +17,15 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from hybridcc.errors import InputError, LaunchShapeError, LaunchShapeTypeError, NoDevice, UnsupportedOption
 from hybridcc.passes.kernel import Kernel
 from hybridcc.runtime import device, numba_classes
+from hybridcc.runtime.driver import forked, is_forked
 
 if TYPE_CHECKING:
     from hybridcc.optimizing import Outcome
@@ -145,7 +148,8 @@ class Dispatcher(numba_classes.CUDADispatcher):
         self.examples = examples
         self.mode = mode()
         self.selected: list[Launcher] = []
-        """One launcher per signature for which a variant was selected. Replaced item by item, never locked."""
+        """One launcher per signature and device for which a variant was selected. Changed in one step, so that no
+        launch waits for a lock."""
         self.outcomes: list[Outcome] = []
         """What each call of ``optimize`` came to, newest last."""
         self.converts = bool(signatures) and not isinstance(signatures, list)
@@ -153,7 +157,9 @@ class Dispatcher(numba_classes.CUDADispatcher):
         self._declared: list[Any] = signatures if isinstance(signatures, list) else [signatures] if signatures else []
         self._configured: dict[Any, Configured] = {}
         self._latest: Configured | None = None
-        if isinstance(signatures, list) or signatures:
+        self._changing = threading.Lock()
+        _alive.add(self)
+        if self._declared:
             self._compile_declared()
 
     def _compile_declared(self) -> None:
@@ -247,7 +253,7 @@ class Dispatcher(numba_classes.CUDADispatcher):
         try:
             device.current()
         except NoDevice as error:
-            raise NoDevice(
+            raise type(error)(
                 f"{self.__name__} cannot be launched: {error.what}",
                 where=f"{self.py_func.__code__.co_filename}:{self.py_func.__code__.co_firstlineno}",
                 next_step=error.next_step,
@@ -289,10 +295,37 @@ class Dispatcher(numba_classes.CUDADispatcher):
             return f"{self.__name__}: not optimized yet; call {self.__name__}[grid, block].optimize(arguments)"
         return "\n\n".join(outcome.text for outcome in self.outcomes)
 
-    def use(self, launcher: Launcher | None, types: tuple[Any, ...]) -> None:
-        """Launch ``launcher`` for these types from the next call on; None goes back to the baseline."""
-        others = [each for each in self.selected if each.types != types]
-        self.selected[:] = others if launcher is None else [launcher, *others]
+    def use(self, launcher: Launcher | None, types: tuple[Any, ...], ordinal: int = 0) -> None:
+        """Launch ``launcher`` for these types on that device from the next call on; None goes back to the baseline."""
+        with self._changing:
+            others = [each for each in self.selected if (each.types, each.ordinal) != (types, ordinal)]
+            self.selected[:] = others if launcher is None else [launcher, *others]
+
+    def _refuse(self) -> None:
+        """In a forked child, where no launch can work."""
+        self._changing = threading.Lock()
+        self.selected[:] = [cast(Any, _Refusing())]
+
+
+class _Refusing:
+    """In the place of a launcher: an error at the launch itself, which costs other launches nothing."""
+
+    types, ordinal, is_here = (), -1, True
+
+    def read(self, values: Sequence[Any], stream: int = 0) -> NoReturn:
+        raise forked()
+
+
+_alive: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    if is_forked():
+        for dispatcher in list(_alive):
+            dispatcher._refuse()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _dimensions(grid: Any, block: Any) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -383,7 +416,7 @@ class Configured(numba_classes.LaunchConfiguration):
         from hybridcc.runtime.host_arrays import launch_with_copies
 
         types = self.dispatcher.types_of(args)
-        launcher = next((each for each in self._selected if each.types == types), None)
+        launcher = next((each for each in self._selected if each.types == types and each.is_here), None)
         return launcher is not None and launch_with_copies(launcher, geometry, args)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,12 +5,13 @@ A context is never made here: the primary context of a device is shared with Num
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import Any
 
-from hybridcc.errors import DeviceError, NoDevice
+from hybridcc.errors import DeviceError, ForkedProcess, NoDevice
 
 NEXT_WITHOUT_DEVICE = (
     "run it on a machine with an NVIDIA GPU and driver, build cubins here with `hybridcc build`, "
@@ -18,16 +19,46 @@ NEXT_WITHOUT_DEVICE = (
 )
 
 
+_forked = False
+"""Whether this process was forked from one that had initialised CUDA through ``bindings``."""
+
+
+def _after_fork() -> None:
+    global _forked
+    if bindings.cache_info().currsize:
+        _forked = True
+        bindings.cache_clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def is_forked() -> bool:
+    return _forked
+
+
+def forked() -> ForkedProcess:
+    return ForkedProcess(
+        "this process was forked after CUDA was initialised, and CUDA does not survive a fork",
+        next_step="start it with multiprocessing's 'spawn' or 'forkserver', or fork before the first use of a GPU",
+    )
+
+
 @cache
 def bindings() -> ModuleType:
-    """``cuda.bindings.driver``, initialised. Raises NoDevice where there is no driver or no GPU."""
+    """``cuda.bindings.driver``, initialised. Raises NoDevice where there is no driver or no GPU; a ForkedProcess in a
+    child of a process that had used CUDA, by whatever library."""
     from cuda.bindings import driver
 
+    if _forked:
+        raise forked()
     try:
         (status,) = driver.cuInit(0)
     except RuntimeError as error:  # the driver's library is not there: DynamicLibNotFoundError is one
         what = "no NVIDIA driver is installed (libcuda.so.1 is not found)"
         raise NoDevice(what, next_step=NEXT_WITHOUT_DEVICE) from error
+    if status == driver.CUresult.CUDA_ERROR_NOT_INITIALIZED:  # what cuInit gives in such a child, and nowhere else
+        raise forked()
     if status != driver.CUresult.CUDA_SUCCESS:
         raise NoDevice(f"no GPU can be used: cuInit gives {status.name}", next_step=NEXT_WITHOUT_DEVICE)
     return driver
@@ -61,6 +92,15 @@ def current_ordinal() -> int:
     if int(call(driver.cuCtxGetCurrent)) == 0:
         return 0
     return int(call(driver.cuCtxGetDevice))
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether a launch on that stream would go into a CUDA graph, or a capture elsewhere forbids to wait."""
+    driver = bindings()
+    status, *captured = driver.cuStreamIsCapturing(driver.CUstream(stream))
+    if status == driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:  # asked of the legacy stream meanwhile
+        return True
+    return int(status) == 0 and captured[0] != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
 
 def wait_for(producer: int, consumer: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from hybridcc.errors import DeviceError
 from hybridcc.passes.kernel import Argument
 from hybridcc.passes.verify.launch import as_shape
+from hybridcc.runtime.device import count
 from hybridcc.runtime.driver import bindings, call, current_ordinal, use_primary_context
 from hybridcc.runtime.parameters import ParameterBuffer, Reader, format_of, reader
 
@@ -96,7 +97,7 @@ class Launcher:
 
     __slots__ = (
         *("_format", "_free", "_function", "_launch", "_pack_into", "_rest"),
-        *("arguments", "loaded", "read", "types"),
+        *("arguments", "loaded", "ordinal", "read", "types"),
     )
 
     def __init__(
@@ -107,12 +108,16 @@ class Launcher:
         *,
         lenient: bool = False,
         cooperative: bool = False,
+        ordinal: int = 0,
     ) -> None:
-        """``cooperative`` launches so that all blocks run at once and may wait for each other."""
+        """``cooperative`` launches so that all blocks run at once and may wait for each other. ``ordinal`` is the
+        device that this was selected on: where there are several, ``read`` gives None on the others."""
         self.loaded = loaded
+        self.ordinal = ordinal
         self.arguments = tuple(arguments)
         self.types = tuple(types)
-        self.read: Reader = reader(arguments, types, lenient=lenient)
+        read = reader(arguments, types, lenient=lenient)
+        self.read: Reader = read if count() == 1 else self._here_alone(read)
         self._format = format_of(arguments)
         self._pack_into = struct.Struct(self._format).pack_into
         self._free = [ParameterBuffer(self._format)]
@@ -120,6 +125,19 @@ class Launcher:
         driver = bindings()
         self._launch = driver.cuLaunchCooperativeKernel if cooperative else driver.cuLaunchKernel
         self._rest: tuple[int, ...] = () if cooperative else (0,)  # cuLaunchKernel's `extra`
+
+    def _here_alone(self, read: Reader) -> Reader:
+        ordinal = self.ordinal
+
+        def here(values: Sequence[Any], stream: int = 0) -> list[Any] | None:
+            return read(values, stream) if current_ordinal() == ordinal else None
+
+        return here
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this thread's device is the one that this was selected on."""
+        return count() == 1 or current_ordinal() == self.ordinal
 
     def launch(self, geometry: Geometry, flat: Sequence[Any]) -> str:
         """Queue one launch of what ``read`` gave. Returns the driver's name for what went wrong, empty if nothing;
