@@ -87,6 +87,15 @@ class LoadedKernel:
         which = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
         call(driver.cuKernelSetAttribute, which, value, self.kernel, call(driver.cuDeviceGet, ordinal))
 
+    def global_address(self, name: str) -> tuple[int, int]:
+        """(address, bytes) of a module-scope variable in this thread's context."""
+        address, size = call(bindings().cuLibraryGetGlobal, self._library, name.encode())
+        return int(address), int(size)
+
+    def unload(self) -> None:
+        """It cannot be launched any more."""
+        call(bindings().cuLibraryUnload, self._library)
+
 
 class Launcher:
     """Launches one loaded kernel for one signature.

@@ -6,34 +6,31 @@ race goes on without the contender that did it. Nothing of the user's memory is 
 
 from __future__ import annotations
 
-import json
-import os
-import selectors
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hybridcc.errors import DeviceError
 from hybridcc.passes.kernel import Argument
 from hybridcc.passes.verify.launch import Launch, buffers
-from hybridcc.runtime import race_job, race_statistics
+from hybridcc.runtime import race_children, race_job, race_statistics
 from hybridcc.runtime.device import Device
+from hybridcc.runtime.race_children import Children
 from hybridcc.runtime.race_job import Contender, Job
-from hybridcc.runtime.race_statistics import CONTROL, Measurement, Sample
+from hybridcc.runtime.race_statistics import CHECKS_DURING, CONTROL, Measurement, Sample
 
 BASELINE = "baseline"
+CHECKS = 2 + CHECKS_DURING
+"""Of each contender in each process: before, during and after timing."""
+
 PROCESSES = 2
 """A race is run in as many processes, one after another: an address layout or a clock state of one is not the rule."""
 
-SILENCE_S = 60.0
-"""A child that says nothing for so long is in an endless kernel."""
+COMPARED = 100
+"""Launches of each variant whose memory is compared, at least."""
 
 Progress: TypeAlias = Callable[[str], None]
 
@@ -58,8 +55,16 @@ class Race:
     samples: tuple[Sample, ...] = field(repr=False, default=())
     void: str = ""
     next_step: str = ""
-    checks: int = 0
-    """Launches of variants whose memory was compared with the baseline's."""
+    compared: Mapping[str, int] = field(default_factory=dict)
+    """By variant: launches whose memory was compared with the baseline's."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Further comparisons by what was compared (another launch shape, -O0): why it was not, empty if it was."""
+    guards: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """By variant and guarded rewrite: how many threads took it, and how many the original, on the raced values."""
+
+    @property
+    def checks(self) -> int:
+        return sum(self.compared.values())
 
     @property
     def noise_floor(self) -> float | None:
@@ -76,8 +81,10 @@ class _Heard:
     out: set[str] = field(default_factory=set)
     void: str = ""
     next_step: str = ""
-    checks: int = 0
-    poison: bool = True
+    compared: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    guards: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)
     runs: int = 0
 
 
@@ -93,14 +100,20 @@ def race(
     timed: bool = True,
     alignments: Sequence[int] = (),
     progress: Progress = lambda message: None,
+    children: Children | None = None,
+    compared: int = COMPARED,
 ) -> Race:
     """Compare and time ``variants`` against ``baseline`` on the values of ``launch`` (host arrays, never written).
 
-    ``timed`` False only compares. ``alignments`` are of the caller's own buffers where those of ``launch`` are
-    copies. Raises InputError when the values do not fit the arguments, DeviceError when no child can be started.
+    ``timed`` False only compares. ``compared`` launches of each variant are compared at least. ``alignments`` are of
+    the caller's own buffers where those of ``launch`` are copies. ``children`` are processes to race in again and
+    again; without them each is started afresh. Raises InputError when the values do not fit the arguments, DeviceError
+    when no child can be started.
     """
     heard = _Heard()
-    with _folder(launch) as folder:
+    with _folder(launch) as folder, ExitStack() as stack:
+        used = children if children is not None else stack.enter_context(Children())
+        used.start(PROCESSES if timed else 1)
         parameters = race_job.parameters_of(arguments, launch)
         job = Job(
             contenders=tuple((c.name, c.entry) for c in (baseline, *variants)),
@@ -114,14 +127,24 @@ def race(
             seed=seed,
             device_uuid=device.uuid,
             timed=timed,
+            compared=-(-compared // (PROCESSES * CHECKS)) if timed else compared,
+            twins=tuple(c.name for c in (baseline, *variants) if c.twins is not None),
+            counted=tuple(c.name for c in variants if c.counted),
+            shapes=race_job.other_shapes(launch),
         )
         race_job.write(folder, job, (baseline, *variants), launch)
         for process in range(PROCESSES if timed else 1):
+            if process:  # compared once
+                job = replace(job, twins=(), counted=(), shapes=())
             progress(f"racing {len(variants) - len(heard.out)} variants, process {process + 1} of {PROCESSES}")
-            _run(folder, replace(job, seed=seed * PROCESSES + process), heard)
+            _run(folder, replace(job, seed=seed * PROCESSES + process), process, used, heard)
             if heard.void:
                 break
     return _conclude(heard, [v.name for v in variants], timed)
+
+
+def _triple(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
 
 
 def _conclude(heard: _Heard, names: Sequence[str], timed: bool) -> Race:
@@ -131,23 +154,24 @@ def _conclude(heard: _Heard, names: Sequence[str], timed: bool) -> Race:
         control, measurements = race_statistics.measure(heard.samples, standing)
     return Race(
         measurements, control, tuple(heard.deviations), heard.facts, tuple(heard.samples), heard.void,
-        heard.next_step, heard.checks,
+        heard.next_step, heard.compared, heard.notes, heard.guards,
     )  # fmt: skip
 
 
-def _run(folder: Path, job: Job, heard: _Heard) -> None:
-    """One racing process; started anew without a contender that ended it."""
+def _run(folder: Path, job: Job, place: int, children: Children, heard: _Heard) -> None:
+    """One racing process; another without a contender that ended it."""
     while True:
         kept = tuple((name, entry) for name, entry in job.contenders if name not in heard.out)
         if len(kept) == 1:
             return
-        race_job.write_job(folder, replace(job, contenders=kept, poison=heard.poison))
+        race_job.write_job(folder, _without(job, kept, heard.given_up))
         heard.runs += 1
-        culprit, phase, how = _listen(folder, heard)
+        culprit, phase, how = _listen(folder, place, children, heard)
         if not how:
             return
-        if culprit == BASELINE and phase == "poison" and heard.poison:
-            heard.poison = False  # a kernel may use what it writes as an index
+        if culprit == BASELINE and phase in _OPTIONAL and phase not in heard.given_up:
+            heard.given_up.add(phase)
+            heard.notes[_OPTIONAL[phase]] = f"the baseline itself fails there: {how}"
         elif culprit in ("", BASELINE, CONTROL):
             heard.void = f"the baseline itself fails in the racing process: {how}"
             heard.next_step = "check the kernel and its arguments"
@@ -157,39 +181,66 @@ def _run(folder: Path, job: Job, heard: _Heard) -> None:
             heard.deviations.append(Deviation(culprit, how))
 
 
-def _listen(folder: Path, heard: _Heard) -> tuple[str, str, str]:
+_OPTIONAL = {"poison": "poisoned outputs", "shape": "another launch shape", "unoptimized": "-O0 of the baseline"}
+"""What the baseline may fail at without ending the race: a kernel may use what it writes as an index, or live at one
+launch shape alone. The race goes on without that comparison, and says so."""
+
+
+def _without(job: Job, kept: tuple[tuple[str, str], ...], given_up: Collection[str]) -> Job:
+    return replace(
+        job,
+        contenders=kept,
+        poison=job.poison and "poison" not in given_up,
+        shapes=() if "shape" in given_up else job.shapes,
+        twins=() if "unoptimized" in given_up else job.twins,
+    )
+
+
+def _listen(folder: Path, place: int, children: Children, heard: _Heard) -> tuple[str, str, str]:
     """(the contender that ran last, its phase, how the process ended: empty if well)."""
     running = phase = failed = ""
-    with _child(folder) as (child, errors):
-        for message in _messages(child):
+    out = len(heard.out)
+    child = children.take(place)
+    try:
+        for message in child.run(folder):
             if message is None:
-                child.kill()
-                return running, phase, f"it did not end within {SILENCE_S:.0f} s"
+                return running, phase, f"it did not end within {race_children.SILENCE_S:.0f} s"
             match message.pop("event"):
                 case "begin":
                     running, phase = message["contender"], message.get("phase", "")
                 case "failed":
                     failed = message["reason"]
+                case "end":
+                    if len(heard.out) == out and not heard.void:
+                        children.give_back(place, child)
+                        child = None
+                    return running, phase, ""
                 case _ as event:
                     _hear(event, message, heard)
-        if child.wait() == 0:
-            return running, phase, ""
-        errors.seek(0)
-        said = errors.read().decode("utf-8", "replace").strip().splitlines()
-        return running, phase, failed or f"the process ended with {child.returncode}: {said[-1] if said else ''}"
+        return running, phase, failed or child.last_words()
+    finally:
+        if child is not None:
+            child.close()
 
 
 def _hear(event: str, message: dict[str, Any], heard: _Heard) -> None:
     match event:
         case "sample":
-            # Blocks of different processes are different blocks.
-            heard.samples.append(Sample(**{**message, "block": message["block"] + heard.runs * 1_000_000}))
+            heard.samples.append(Sample(**{**message, "process": heard.runs}))
         case "device":
             heard.facts.update(message)
         case "check":
-            heard.checks += message["contender"] not in (BASELINE, CONTROL)
+            name = message["contender"]
+            if name not in (BASELINE, CONTROL):
+                heard.compared[name] = heard.compared.get(name, 0) + message["launches"]
             if not message["equal"]:
                 _deviates(message, heard)
+        case "shape":
+            heard.notes[f"grid {_triple(message['grid'])}, block {_triple(message['block'])}"] = message["why"]
+        case "unoptimized":
+            heard.notes[f"-O0 of {message['contender']}"] = message["why"]
+        case "guards":
+            heard.guards[message["contender"]] = tuple((taken, not_taken) for taken, not_taken in message["counts"])
         case "stop":
             heard.void, heard.next_step = message["reason"], message["next_step"]
 
@@ -208,64 +259,6 @@ def _deviates(message: Mapping[str, Any], heard: _Heard) -> None:
     elif name not in heard.out:
         heard.out.add(name)
         heard.deviations.append(Deviation(name, what))
-
-
-# --- the child ---
-
-
-@contextmanager
-def _child(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
-    """A process started afresh, not forked: a context does not survive a fork. It is gone when this ends."""
-    paths = [path for path in (_root_of_package(), os.environ.get("PYTHONPATH", "")) if path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    with tempfile.TemporaryFile() as errors:
-        try:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "hybridcc.runtime.race_worker", str(folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=environment,
-            )
-        except OSError as error:
-            raise DeviceError(
-                f"no process to race in could be started: {error}", next_step="check that Python can run itself"
-            ) from error
-        try:
-            yield child, errors
-        finally:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-            if child.stdout is not None:
-                child.stdout.close()
-
-
-def _root_of_package() -> str:
-    """Where ``import hybridcc`` found it, so that the child finds the same."""
-    import hybridcc
-
-    return str(Path(hybridcc.__file__).resolve().parents[1])
-
-
-def _messages(child: subprocess.Popen[bytes]) -> Iterator[dict[str, Any] | None]:
-    """The child's lines as they come; None once it has been silent for too long."""
-    assert child.stdout is not None
-    descriptor = child.stdout.fileno()
-    pending = b""
-    last = time.monotonic()
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        while True:
-            if not selector.select(timeout=max(0.0, SILENCE_S - (time.monotonic() - last))):
-                yield None
-                return
-            piece = os.read(descriptor, 1 << 16)
-            if not piece:
-                return
-            last = time.monotonic()
-            *lines, pending = (pending + piece).split(b"\n")
-            yield from (json.loads(line) for line in lines if line.startswith(b"{"))
 
 
 @contextmanager

@@ -13,20 +13,30 @@ import numpy as np
 
 from hybridcc.passes.arguments import PTX_NUMPY, flatten
 from hybridcc.passes.kernel import Argument
-from hybridcc.passes.verify.launch import Launch, buffer_of, buffers
+from hybridcc.passes.verify.launch import Launch, Shape, buffer_of, buffers
+from hybridcc.ptx.targets import WARP_SIZE
 
 JOB = "job.json"
+MOST_BLOCKS_X = (1 << 31) - 1
+"""CUDA C++ Programming Guide 13.0, "Technical Specifications": the largest x-dimension of a grid."""
+
 ALIGNMENT = 256
 """Of what the driver allocates, bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One cubin in a race; the baseline is called ``baseline``."""
+    """One cubin in a race; the baseline is called ``baseline``.
+
+    ``twins`` are the same PTX assembled with -O3 and -O0, both with -fmad=false (race_twins), to be compared with one
+    another; ``counted`` is a clone that counts how often its guards hold (race_guards). Empty: not looked at.
+    """
 
     name: str
     cubin: bytes
     entry: str
+    twins: tuple[bytes, bytes] | None = None
+    counted: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,14 @@ class Job:
     blocks: int = 0
     poison: bool = True
     timed: bool = True
+    compared: int = 10
+    """Launches of a variant that each check compares at least."""
+    twins: tuple[str, ...] = ()
+    """Contenders with ``<name>.O3.cubin`` and ``<name>.O0.cubin``, assembled with -fmad=false."""
+    counted: tuple[str, ...] = ()
+    """Contenders with ``<name>.counted.cubin``, which counts how often its guards hold."""
+    shapes: tuple[tuple[Shape, Shape], ...] = ()
+    """(grid, block) besides the caller's at which memory is compared, where the baseline allows it."""
 
 
 def parameters_of(arguments: Sequence[Argument], launch: Launch) -> Parameters:
@@ -100,6 +118,11 @@ def write(folder: Path, job: Job, contenders: Sequence[Contender], launch: Launc
     """Everything the child needs, into ``folder``."""
     for contender in contenders:
         (folder / f"{contender.name}.cubin").write_bytes(contender.cubin)
+        if contender.twins is not None:
+            for level, code in zip(("O3", "O0"), contender.twins, strict=True):
+                (folder / f"{contender.name}.{level}.cubin").write_bytes(code)
+        if contender.counted:
+            (folder / f"{contender.name}.counted.cubin").write_bytes(contender.counted)
     for index, root in enumerate(buffers(launch)):
         flat = root if root.flags.c_contiguous else root.T
         np.ascontiguousarray(flat).tofile(folder / f"buffer{index}.bin")
@@ -120,7 +143,16 @@ def read(folder: Path) -> Job:
     )
     tuples = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
     tuples["contenders"] = tuple((name, entry) for name, entry in data["contenders"])
+    tuples["shapes"] = tuple((tuple(grid), tuple(block)) for grid, block in data["shapes"])
     return Job(parameters=parameters, **{**data, **tuples})
+
+
+def other_shapes(launch: Launch) -> tuple[tuple[Shape, Shape], ...]:
+    """As many threads along x in blocks half as wide; a block that cannot be halved gets a grid of one block more."""
+    (gx, gy, gz), (bx, by, bz) = launch.grid, launch.block
+    if bx % 2 == 0 and bx * by * bz > WARP_SIZE and 2 * gx <= MOST_BLOCKS_X:
+        return (((2 * gx, gy, gz), (bx // 2, by, bz)),)
+    return (((gx + 1, gy, gz), launch.block),) if gx < MOST_BLOCKS_X else ()
 
 
 def alignments_of(launch: Launch) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridcc.runtime.device import Device
 from hybridcc.runtime.driver import bindings, call
 from hybridcc.runtime.launch import LoadedKernel
 from hybridcc.runtime.race_job import ALIGNMENT
@@ -93,9 +94,26 @@ class BufferSet:
     addresses: tuple[int, ...]
 
 
+_LIVE: set[int] = set()
+"""Everything that this process has allocated and not freed."""
+
+
 def allocate(size: int) -> int:
     """Bytes of device memory. Raises DeviceError."""
-    return int(call(bindings().cuMemAlloc, max(1, size)))
+    address = int(call(bindings().cuMemAlloc, max(1, size)))
+    _LIVE.add(address)
+    return address
+
+
+def free(what: BufferSet) -> None:
+    for address in what.allocations:
+        _LIVE.discard(address)
+        call(bindings().cuMemFree, address)
+
+
+def free_all() -> None:
+    while _LIVE:
+        call(bindings().cuMemFree, _LIVE.pop())
 
 
 def upload(address: int, data: np.ndarray) -> None:
@@ -160,7 +178,7 @@ class Comparer:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._kernel = LoadedKernel(COMPARE_PTX.encode() + b"\0", "compare")
+        self.kernel = LoadedKernel(COMPARE_PTX.encode() + b"\0", "compare")
         self._found = allocate(8)
 
     def first(self, left: int, right: int, size: int) -> int | None:
@@ -172,7 +190,7 @@ class Comparer:
         pointers = (ctypes.c_void_p * 4)(base, base + 8, base + 16, base + 24)
         grid = max(1, min(4096, size // WORD // 256))
         call(
-            driver.cuLaunchKernel, self._kernel.function, grid, 1, 1, 256, 1, 1, 0, self._stream,
+            driver.cuLaunchKernel, self.kernel.function, grid, 1, 1, 256, 1, 1, 0, self._stream,
             ctypes.addressof(pointers), 0,
         )  # fmt: skip
         call(driver.cuStreamSynchronize, self._stream)
@@ -203,3 +221,74 @@ class Comparer:
                     download(left + at, WORD).hex(), download(right + at, WORD).hex(),
                 )  # fmt: skip
         return None
+
+
+SCRUB_PTX = """.version 7.0
+.target sm_52
+.address_size 64
+
+.extern .shared .align 16 .b8 room[];
+
+// Fills the block's dynamic shared memory.
+.visible .entry scrub(.param .u32 words, .param .u32 pattern)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<8>;
+    ld.param.u32 %r1, [words];
+    ld.param.u32 %r2, [pattern];
+    mov.u32 %r3, %tid.x;
+    mov.u32 %r4, %ntid.x;
+    mov.u32 %r5, room;
+$NEXT:
+    setp.ge.u32 %p1, %r3, %r1;
+    @%p1 bra $END;
+    shl.b32 %r6, %r3, 2;
+    add.u32 %r6, %r5, %r6;
+    st.volatile.shared.u32 [%r6], %r2;
+    add.u32 %r3, %r3, %r4;
+    bra $NEXT;
+$END:
+    ret;
+}
+"""
+
+PATTERNS = (0xFFFFFFFF, 0x00000000, 0x5A5A5A5A)
+"""Shared memory before checked launches, in turn: -1 and NaN, what it may hold by chance, something large."""
+
+
+class Scrubber:
+    """Leaves another pattern in every multiprocessor's shared memory each time: a kernel that reads what no one of its
+    block has written gives other bits then."""
+
+    def __init__(self, stream: Any, facts: Device) -> None:
+        driver = bindings()
+        self._stream = stream
+        self.kernel = LoadedKernel(SCRUB_PTX.encode() + b"\0", "scrub")
+        handle = call(driver.cuDeviceGet, facts.ordinal)
+        which = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        self._bytes = int(call(driver.cuDeviceGetAttribute, which, handle))
+        self.kernel.set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", self._bytes, facts.ordinal)
+        self._blocks = 2 * facts.multiprocessors  # a block takes a multiprocessor's whole share
+        self._turn = 0
+
+    def run(self) -> None:
+        """Queue it."""
+        values = struct.pack("=2I", self._bytes // WORD, PATTERNS[self._turn % len(PATTERNS)])
+        self._turn += 1
+        memory = ctypes.create_string_buffer(values, len(values))
+        base = ctypes.addressof(memory)
+        pointers = (ctypes.c_void_p * 2)(base, base + 4)
+        call(
+            bindings().cuLaunchKernel, self.kernel.function, self._blocks, 1, 1, 256, 1, 1, self._bytes, self._stream,
+            ctypes.addressof(pointers), 0,
+        )  # fmt: skip
+
+
+COUNTERS = "hybridcc_guards"
+"""The module-scope array of 64-bit counters in an instrumented clone: per guarded rewrite (taken, not taken)."""
+
+
+def counters(loaded: LoadedKernel) -> list[list[int]]:
+    address, size = loaded.global_address(COUNTERS)
+    values = np.frombuffer(download(address, size), np.uint64).astype(int)
+    return values.reshape(-1, 2).tolist()

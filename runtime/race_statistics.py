@@ -29,8 +29,13 @@ ERROR_RATE = 0.01
 MARGIN = 0.005
 """Relative: less than this is called the same, however precisely it was measured."""
 
-LEAST_BLOCKS = 16
-MOST_BLOCKS = 60
+LEAST_BLOCKS = 8
+"""Of each of the processes. Two make 16, and eight alone would do for an interval at 99 %."""
+
+MOST_BLOCKS = 100
+
+CHECKS_DURING = 4
+"""Blocks of each process that are followed by a comparison of memory."""
 
 CLOCK_SHARE, CLOCK_US = 0.05, 20.0
 """CUDA events and the host's clock must agree on a batch within this share plus so many microseconds."""
@@ -42,7 +47,8 @@ SpeedKind: TypeAlias = Literal["faster", "slower", "same", "inconclusive"]
 class Sample:
     """One timed batch. ``event_us`` is the batch by CUDA events, ``span_us`` and ``host_us`` the batch with its
     warm-up by events and by the host's clock, ``enqueue_us`` how long the host took to queue it all, ``lead_us`` how
-    long the GPU was busy before the timed part began. ``sm_mhz`` is 0 where it cannot be read."""
+    long the GPU was busy before the timed part began. ``sm_mhz`` is 0 where it cannot be read. ``block`` counts within
+    ``process``."""
 
     contender: str
     pair: str
@@ -55,6 +61,7 @@ class Sample:
     lead_us: float
     sm_mhz: int = 0
     throttled: bool = False
+    process: int = 0
 
     @property
     def launch_us(self) -> float:
@@ -132,10 +139,10 @@ def _floor(control: Measurement) -> float | None:
 def _estimate(samples: Sequence[Sample], pair: str, confidence: float) -> Measurement:
     from scipy import stats
 
-    blocks: dict[int, list[Sample]] = {}
+    blocks: dict[tuple[int, int], list[Sample]] = {}
     for sample in samples:
         if sample.pair == pair:
-            blocks.setdefault(sample.block, []).append(sample)
+            blocks.setdefault((sample.process, sample.block), []).append(sample)
     logs: list[float] = []
     kept: list[Sample] = []
     discarded: dict[str, int] = {}

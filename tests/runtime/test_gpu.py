@@ -263,7 +263,7 @@ def test_a_variant_that_misbehaves_is_refuted_and_the_process_goes_on(what):
 
 
 def test_a_variant_that_never_ends_is_killed(monkeypatch):
-    monkeypatch.setattr("hybridcc.runtime.race.SILENCE_S", 15.0)
+    monkeypatch.setattr("hybridcc.runtime.race_children.SILENCE_S", 15.0)
     result = run_race(edit("never ends"), budget_s=2.0)
     assert [d.contender for d in result.deviations] == ["v0"]
     assert "did not end" in result.deviations[0].what
