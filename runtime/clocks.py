@@ -49,6 +49,15 @@ class Clocks:
             sm.value, memory.value, tuple(text for bit, text in _REASONS.items() if bits & bit), bool(bits & _THERMAL)
         )
 
+    def highest(self) -> tuple[int, int]:
+        """(SM, memory) MHz that the GPU may reach; 0 where it is not told."""
+        found = []
+        for which in (_SM, _MEMORY):
+            mhz = ctypes.c_uint()
+            failed = self._library.nvmlDeviceGetMaxClockInfo(self._handle, which, ctypes.byref(mhz))
+            found.append(0 if failed else mhz.value)
+        return found[0], found[1]
+
     def driver_version(self) -> str:
         """The driver's own version ("580.159.03"), empty where it is not told."""
         text = ctypes.create_string_buffer(96)

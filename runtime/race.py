@@ -68,7 +68,7 @@ class Race:
 
     @property
     def noise_floor(self) -> float | None:
-        return None if self.control is None else race_statistics.noise_floor(self.control)
+        return None if self.control is None else race_statistics.noise_floor(self.samples, self.control)
 
 
 @dataclass(slots=True)

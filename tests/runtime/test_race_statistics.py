@@ -105,7 +105,7 @@ def test_a_control_that_is_off_raises_the_bar():
     """The baseline against itself shows 4 %: then 3 % of a variant mean nothing."""
     samples = made({"baseline": 100, CONTROL: 96, "v": 97}, noise=0.001)
     control, found = measure(samples, ["v"])
-    assert noise_floor(control) == pytest.approx(0.04, abs=0.005)
+    assert noise_floor(samples, control) == pytest.approx(0.04, abs=0.005)
     assert found["v"].kind == "inconclusive"
     assert "noise floor" in found["v"].reason
     assert verdict(made({"baseline": 100, CONTROL: 96, "v": 50}, noise=0.001)).kind == "faster"

@@ -316,13 +316,16 @@ def _parameters(launched: Launched, *types: Any) -> list[int]:
 
 
 def _array(address: int, size: int) -> np.ndarray:
-    return np.frombuffer((ctypes.c_char * (4 * size)).from_address(address), np.float32)
+    return _words(address, size).view(np.float32)
+
+
+def _words(address: int, size: int) -> np.ndarray:
+    return np.ctypeslib.as_array((ctypes.c_uint32 * size).from_address(address))
 
 
 def compare(gpu: Simulated, launched: Launched) -> None:
     left, right, words, found = _parameters(launched, *[ctypes.c_uint64] * 4)
-    a, b = (np.frombuffer((ctypes.c_char * (4 * words)).from_address(at), np.uint32) for at in (left, right))
-    differs = np.flatnonzero(a != b)
+    differs = np.flatnonzero(_words(left, words) != _words(right, words))
     if differs.size:
         ctypes.c_uint64.from_address(found).value = int(differs[0])
 
