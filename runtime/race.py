@@ -199,6 +199,7 @@ def _without(job: Job, kept: tuple[tuple[str, str], ...], given_up: Collection[s
 def _listen(folder: Path, place: int, children: Children, heard: _Heard) -> tuple[str, str, str]:
     """(the contender that ran last, its phase, how the process ended: empty if well)."""
     running = phase = failed = ""
+    done = False
     out = len(heard.out)
     child = children.take(place)
     try:
@@ -210,6 +211,8 @@ def _listen(folder: Path, place: int, children: Children, heard: _Heard) -> tupl
                     running, phase = message["contender"], message.get("phase", "")
                 case "failed":
                     failed = message["reason"]
+                case "done":  # what fails from now on is no contender's doing
+                    done = True
                 case "end":
                     if len(heard.out) == out and not heard.void:
                         children.give_back(place, child)
@@ -217,7 +220,7 @@ def _listen(folder: Path, place: int, children: Children, heard: _Heard) -> tupl
                     return running, phase, ""
                 case _ as event:
                     _hear(event, message, heard)
-        return running, phase, failed or child.last_words()
+        return running, phase, "" if done else failed or child.last_words()
     finally:
         if child is not None:
             child.close()

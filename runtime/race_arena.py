@@ -22,8 +22,9 @@ from hybridcc.runtime.race_statistics import CONTROL
 
 BASELINE = "baseline"
 MOST_SETS = 16
-COPIES = 5
-"""Of the arguments besides the sets that are launched on: before, after, after with poison, another shape, room."""
+COPIES = 3
+"""Of the arguments at a time, besides the caller's values and the sets that are launched on: what the baseline leaves,
+what it leaves of poisoned outputs, and what it leaves at another launch shape or left before."""
 
 
 def tell(event: str, **data: Any) -> None:

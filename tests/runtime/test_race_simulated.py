@@ -103,7 +103,7 @@ def test_the_second_launch_shape_is_named():
 
 
 def test_arguments_that_do_not_fit_say_so(monkeypatch):
-    monkeypatch.setenv("HYBRIDCC_SIMULATED_MEMORY", str(200_000))
+    monkeypatch.setenv("HYBRIDCC_SIMULATED_MEMORY", str(60_000))
     raced = run(contender("v"))
     assert raced.void.startswith("memory")
     assert "smaller inputs" in raced.next_step
