@@ -115,7 +115,7 @@ def _how_many_sets(job: Job, l2_bytes: int) -> int:
         raise Stop(
             f"memory: the arguments ({total >> 20} MiB) do not fit {COPIES + 2} times in the {free >> 20} MiB of the "
             "GPU's memory that are free",
-            "race with smaller inputs",
+            race_memory.SMALLER,
         )
     wanted = 1 if not total or total >= 2 * l2_bytes else min(MOST_SETS, 2 * l2_bytes // total + 1)
     return min(wanted, affordable)

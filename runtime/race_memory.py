@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridcc.errors import DeviceError
 from hybridcc.runtime.device import Device
 from hybridcc.runtime.driver import bindings, call
 from hybridcc.runtime.launch import LoadedKernel
@@ -26,6 +27,8 @@ RED, POISON = 0xA5, 0xFF
 """Poison bytes make every float a NaN and every integer -1."""
 
 WORD = 4
+
+SMALLER = "race with smaller inputs, or free some of the GPU's memory"
 
 COMPARE_PTX = """.version 7.0
 .target sm_52
@@ -98,9 +101,18 @@ _LIVE: set[int] = set()
 """Everything that this process has allocated and not freed."""
 
 
+class OutOfMemory(DeviceError):
+    """The GPU has not so many bytes to give."""
+
+
 def allocate(size: int) -> int:
-    """Bytes of device memory. Raises DeviceError."""
-    address = int(call(bindings().cuMemAlloc, max(1, size)))
+    """Bytes of device memory. Raises OutOfMemory, DeviceError."""
+    try:
+        address = int(call(bindings().cuMemAlloc, max(1, size)))
+    except DeviceError as error:
+        if "OUT_OF_MEMORY" not in error.what:
+            raise
+        raise OutOfMemory(f"{size} bytes: {error.what}", next_step=SMALLER) from error
     _LIVE.add(address)
     return address
 

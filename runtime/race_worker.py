@@ -30,6 +30,7 @@ from hybridcc.runtime.driver import bindings, call, use_primary_context
 from hybridcc.runtime.race_arena import BASELINE, Arena, Stop, set_up, tear_down, tell
 from hybridcc.runtime.race_checks import check_all, check_shapes, check_unoptimized, count_guards, expected_of
 from hybridcc.runtime.race_job import read
+from hybridcc.runtime.race_memory import OutOfMemory
 from hybridcc.runtime.race_statistics import CONTROL, blocks_for
 from hybridcc.runtime.race_timing import Stopwatch, block_seconds, prepare_batches, time_blocks
 
@@ -50,6 +51,8 @@ def run(folder: Path) -> None:
         tear_down(arena)
     except Stop as stop:
         tell("stop", reason=stop.reason, next_step=stop.next_step)
+    except OutOfMemory as error:
+        tell("stop", reason=f"memory: {error.what}", next_step=error.next_step)
 
 
 def race(arena: Arena, facts: device.Device) -> None:

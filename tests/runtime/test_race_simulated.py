@@ -102,8 +102,9 @@ def test_the_second_launch_shape_is_named():
     assert run(contender("v")).notes["grid 8x1x1, block 32x1x1"] == ""
 
 
-def test_arguments_that_do_not_fit_say_so(monkeypatch):
-    monkeypatch.setenv("HYBRIDCC_SIMULATED_MEMORY", str(60_000))
+@pytest.mark.parametrize("memory", [60_000, 200_000])
+def test_arguments_that_do_not_fit_say_so(monkeypatch, memory):
+    monkeypatch.setenv("HYBRIDCC_SIMULATED_MEMORY", str(memory))
     raced = run(contender("v"))
     assert raced.void.startswith("memory")
     assert "smaller inputs" in raced.next_step
