@@ -91,7 +91,7 @@ def _check_keywords(options: Mapping[str, Any]) -> None:
         if name in _GONE:
             if value:
                 raise UnsupportedOption(f"hybridcc.jit does not take {name}={value!r}", next_step=_GONE[name])
-        elif name not in _TAKEN:
+        elif name not in _TAKEN and not name.startswith("_"):  # those are Numba's own
             raise UnsupportedOption(
                 f"numba.cuda.jit has no keyword {name!r}", next_step=f"the keywords are: {', '.join(sorted(_TAKEN))}"
             )
@@ -110,11 +110,9 @@ def _decorate(
 
 def _numbas_own(function: Any, signatures: Any, options: Mapping[str, Any]) -> Any:
     """Its signatures are compiled ahead only where there is a GPU, because Numba asks the driver."""
-    from numba import cuda
-
     if signatures and device.available() is not None:
-        return cuda.jit(signatures, **options)(function)
-    return cuda.jit(**options)(function)
+        return numba_classes.numba_jit(signatures, **options)(function)
+    return numba_classes.numba_jit(**options)(function)
 
 
 def mode() -> str:
@@ -139,10 +137,11 @@ class Dispatcher(numba_classes.CUDADispatcher):
         options: Mapping[str, Any] | None = None,
         examples: Callable[[], object] | None = None,
     ) -> None:
-        from numba import cuda
-
         self.options = dict(options or {})
-        super().__init__(function, cuda.jit(**self.options)(function).targetoptions)  # with Numba's checks, defaults
+        # Numba's own checks, warnings and defaults, which differ a little between its two forms (0.30.4: lto).
+        own = numba_classes.numba_jit
+        plain = own(function, **self.options) if signatures else own(**self.options)(function)
+        super().__init__(function, plain.targetoptions)
         if self.options.get("cache"):
             self.enable_caching()
         self.examples = examples
@@ -166,10 +165,8 @@ class Dispatcher(numba_classes.CUDADispatcher):
         """As Numba does when it decorates; not where there is no GPU to compile for."""
         if self.mode == "execute" or device.available() is None:
             return
-        from hybridcc.runtime.numba_classes import normalize_signature
-
         for signature in self._declared:
-            self.compile(normalize_signature(signature))
+            self.compile(numba_classes.normalize_signature(signature))
         self._specialized = self.converts
         self.disable_compile()
 
@@ -221,13 +218,11 @@ class Dispatcher(numba_classes.CUDADispatcher):
     def stock(self) -> Any:
         """Numba's own dispatcher of the same function, apart from this one: to compare with. Raises NoDevice where it
         would need a GPU to compile the declared signatures."""
-        from numba import cuda
-
         if not self._declared:
-            return cuda.jit(**self.options)(self.py_func)
+            return numba_classes.numba_jit(**self.options)(self.py_func)
         self._need_device()
         signatures = self._declared[0] if self.converts else self._declared
-        return cuda.jit(signatures, **self.options)(self.py_func)
+        return numba_classes.numba_jit(signatures, **self.options)(self.py_func)
 
     @property
     def signatures(self) -> list[tuple[Any, ...]]:

@@ -12,7 +12,11 @@ from hybridcc.runtime import toolchain
 
 toolchain.prepare_numba()
 
+from numba.cuda import jit  # noqa: E402
 from numba.cuda.core import config  # noqa: E402  # pyright: ignore[reportMissingImports]
+
+numba_jit: Any = jit
+"""Numba's, also where somebody has put ``hybridcc.jit`` in its place."""
 
 SIMULATOR = bool(config.ENABLE_CUDASIM)
 
