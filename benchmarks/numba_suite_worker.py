@@ -39,7 +39,8 @@ _STAND_INS = {
 
 def stand_in_for_what_is_missing() -> None:
     """The tests that use a package that is not installed are skipped, and not the whole module."""
-    import_module("numba.cuda.typing.cffi_utils")  # Numba looks for the real one here
+    for module in ("numba.cuda.typing.cffi_utils", "numba.core.typing.cffi_utils"):
+        import_module(module)  # Numba looks for the real one here
 
     for package, modules in _STAND_INS.items():
         if find_spec(package) is not None:
@@ -66,8 +67,7 @@ def put_in_place(way: str) -> list[int]:
         return count
     import hybridcc
 
-    for module in ("numba.cuda", "numba.cuda.decorators"):
-        import_module(module).__dict__["jit"] = hybridcc.jit
+    import_module("numba.cuda").__dict__["jit"] = hybridcc.jit
     if way == "variant":
         select_everything(count)
     return count

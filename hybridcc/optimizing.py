@@ -93,6 +93,8 @@ def optimize_call(
     run = _Run(configured, args, options, budget_s, progress or _to_stderr)
     if dispatcher.mode == "off":
         return _baseline(run, "OFF", "HYBRIDCC=off: nothing was tried")
+    if dispatcher.targetoptions["debug"]:
+        return _baseline(run, "DEBUG", "debug=True: only Numba's own launch raises what the kernel raises")
     prepared = attempt("compile", run.failures, lambda: _prepare(run, device), None)
     if prepared is None:
         return _failed(run)

@@ -18,6 +18,7 @@ import functools
 import logging
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -75,11 +76,28 @@ def jit(
     if device:
         options["device"] = True
     _check_keywords(options)
-    if func_or_sig is None:
-        return functools.partial(_decorate, signatures=[], options=options, examples=examples)
+    options = {name: value for name, value in options.items() if name not in _GONE}
     if _is_function(func_or_sig):
-        return _decorate(func_or_sig, [], options, examples)
-    return functools.partial(_decorate, signatures=func_or_sig, options=options, examples=examples)
+        function = getattr(func_or_sig, "py_func", func_or_sig)
+        return _decorate(function, [], options, examples, numba_classes.numba_jit(function, **options))
+    signatures = [] if func_or_sig is None else func_or_sig
+    numbas = numba_classes.numba_jit(func_or_sig, **options)  # checks and warns now, as Numba does
+
+    def decorate(function: Any) -> Any:
+        function = getattr(function, "py_func", function)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the second time
+            plain = numba_classes.numba_jit(function, **options) if signatures else numbas(function)
+        if signatures and (options.get("device") or numba_classes.SIMULATOR) and _can_compile():
+            return numbas(function)
+        return _decorate(function, signatures, options, examples, plain)
+
+    return decorate
+
+
+def _can_compile() -> bool:
+    """Numba asks the driver when it compiles a declared signature."""
+    return device.available() is not None
 
 
 def _is_function(value: Any) -> bool:
@@ -98,21 +116,13 @@ def _check_keywords(options: Mapping[str, Any]) -> None:
 
 
 def _decorate(
-    function: Any, signatures: Any, options: Mapping[str, Any], examples: Callable[[], object] | None
+    function: Any, signatures: Any, options: Mapping[str, Any], examples: Callable[[], object] | None, plain: Any
 ) -> Any:
-    """``signatures`` is a list of them, or one, which Numba then converts arguments to without looking at them."""
-    function = getattr(function, "py_func", function)
-    options = {name: value for name, value in options.items() if name not in _GONE}
+    """``signatures`` is a list of them, or one, which Numba then converts arguments to without looking at them;
+    ``plain`` is what Numba makes of the function without them."""
     if options.get("device") or numba_classes.SIMULATOR:
-        return _numbas_own(function, signatures, options)
-    return Dispatcher(function, signatures, options, examples)
-
-
-def _numbas_own(function: Any, signatures: Any, options: Mapping[str, Any]) -> Any:
-    """Its signatures are compiled ahead only where there is a GPU, because Numba asks the driver."""
-    if signatures and device.available() is not None:
-        return numba_classes.numba_jit(signatures, **options)(function)
-    return numba_classes.numba_jit(**options)(function)
+        return plain
+    return Dispatcher(function, signatures, options, examples, plain)
 
 
 def mode() -> str:
@@ -136,12 +146,11 @@ class Dispatcher(numba_classes.CUDADispatcher):
         signatures: Any = (),
         options: Mapping[str, Any] | None = None,
         examples: Callable[[], object] | None = None,
+        plain: Any = None,
     ) -> None:
+        """``plain`` is Numba's dispatcher without the signatures: its checks and defaults are taken over."""
         self.options = dict(options or {})
-        # Numba's own checks, warnings and defaults, which differ a little between its two forms (0.30.4: lto).
-        own = numba_classes.numba_jit
-        plain = own(function, **self.options) if signatures else own(**self.options)(function)
-        super().__init__(function, plain.targetoptions)
+        super().__init__(function, (plain or numba_classes.numba_jit(function, **self.options)).targetoptions)
         if self.options.get("cache"):
             self.enable_caching()
         self.examples = examples

@@ -303,3 +303,24 @@ def test_execute_says_which_argument_it_cannot_take(execute):
         hybridcc.jit(scale)[1, 32](object(), 1)
     with pytest.raises(InputError, match="argument x"):
         hybridcc.jit("void(float32[::1], float32)")(scale)[1, 32](np.zeros(4), 1)
+
+
+def test_numbas_warnings_come_when_numba_gives_them():
+    """With the keywords, before there is a function; and once."""
+    from numba.cuda.core.errors import NumbaInvalidConfigWarning  # pyright: ignore[reportMissingImports]
+
+    with pytest.warns(NumbaInvalidConfigWarning, match="debug=True with opt=True") as told:
+        decorate = hybridcc.jit(debug=True, opt=True)
+    assert len(told) == 1
+    assert decorate(scale).targetoptions["debug"]
+    with pytest.warns(NumbaInvalidConfigWarning, match="mutually exclusive") as told:
+        hybridcc.jit(scale, debug=True, opt=False, lineinfo=True)
+    assert len(told) == 1
+
+
+def test_it_can_stand_in_for_cuda_jit_itself(monkeypatch):
+    """``numba.cuda.jit = hybridcc.jit``: Numba's own code then meets these kernels too."""
+    monkeypatch.setattr(cuda, "jit", hybridcc.jit)
+    kernel = cuda.jit(fastmath=True)(scale)
+    assert isinstance(kernel, Dispatcher)
+    assert kernel.stock.__class__.__name__ == "CUDADispatcher"
