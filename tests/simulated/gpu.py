@@ -31,6 +31,7 @@ KERNEL_GAP_US = 0.8
 class Status(IntEnum):
     CUDA_SUCCESS = 0
     CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NOT_INITIALIZED = 3
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
 
@@ -203,6 +204,9 @@ class Simulated:
 
     def cuLibraryGetKernel(self, library, entry):
         return OK, Kernel(library)
+
+    def cuKernelGetFunction(self, kernel):
+        return OK, kernel
 
     def cuLibraryGetGlobal(self, library, name):
         counts = self.libraries[library].state["counts"]
