@@ -18,6 +18,7 @@ from hybridcc.conversation import Asker, Conversation, Turn
 from hybridcc.errors import AssemblyError, MissingExtra, PtxRefused
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.splice import splice
+from hybridcc.passes.splice.candidate import Candidate
 from hybridcc.passes.verdict import Tested, Unknown
 from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
@@ -293,7 +294,19 @@ def _candidate(state: _State, region: Region, turn: Turn, work: _Work) -> Candid
     if record.fate is not PENDING:
         return record
     evidence = attempt("verify", failed, lambda: _verify(kernel, name, text, spliced.rewritten, work), None)
-    return _failed(record, failed) if evidence is None else replace(record, evidence=evidence)
+    if evidence is None:
+        return _failed(record, failed)
+    return replace(record, evidence=evidence, explanation=_explain(kernel, region, spliced, evidence))
+
+
+def _explain(kernel: Kernel, region: Region, spliced: Candidate, evidence: Examination) -> str:
+    """For people and rewriters; a verdict stands without it."""
+    from hybridcc.passes.verify.explain import explain
+
+    if evidence.counterexample is None:
+        return ""
+    launch = evidence.counterexample
+    return attempt("explain", [], lambda: explain(with_arguments(kernel), region, spliced, launch), "")
 
 
 def _failed(record: CandidateRecord, failures: Sequence[Failure]) -> CandidateRecord:

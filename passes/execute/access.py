@@ -171,11 +171,15 @@ def put(
     if space in _WINDOWS:
         window, rows = _window(frame, lanes, space)
         offset = window.offsets(address, size * len(values), rows)
+        if frame.launch.trace is not None:
+            frame.launch.trace.store(frame, lanes, space, address, size, values)
         frame.launch.watch.write(frame, lanes, space, offset, size * len(values), atomic)
         memory.write_marked(window, offset, size, values)
         return
     heap = frame.launch.heap
     offset = heap.offsets(address, size * len(values), True)
+    if frame.launch.trace is not None:
+        frame.launch.trace.store(frame, lanes, ".global", address, size, values)
     frame.launch.watch.write(frame, lanes, ".global", offset, size * len(values), atomic)
     if not np.ndim(address):
         values = [v if not np.ndim(v) else v[-1:] for v in values]

@@ -13,6 +13,7 @@ from hybridcc.passes.execute.layout import Layout
 from hybridcc.passes.execute.memory import LOCAL_BASE, SHARED_BASE, Fault, Heap, Window
 from hybridcc.passes.execute.program import Program, Segment
 from hybridcc.passes.execute.races import Silent, Watch
+from hybridcc.passes.execute.trace import Trace
 from hybridcc.ptx.nodes import Module
 
 NEXT_STEPS = {
@@ -53,6 +54,7 @@ class Launch:
         self.flags: set[str] = options.flags
         self.counts: dict[str, Any] = options.counts
         self.steps = options.steps
+        self.trace: Trace | None = options.trace
         self.depth = 0
         self.current: tuple[Any, Lanes] = (None, None)
         self.alive = np.zeros(self.warps, np.uint32)
@@ -225,6 +227,8 @@ class _Runner:
         size = frame.size(lanes)
         if segment.starts_block:
             self.counts[segment.block] += size
+            if self.launch.trace is not None:
+                self.launch.trace.block(self.program, segment.block, frame, lanes)
         self.launch.steps[0] += size * segment.instructions
         limit = self.launch.options.step_limit
         if self.launch.steps[0] > limit:

@@ -16,6 +16,7 @@ from hybridcc.passes.execute.layout import Layout, alignment_of, size_of
 from hybridcc.passes.execute.machine import Launch
 from hybridcc.passes.execute.memory import Heap
 from hybridcc.passes.execute.program import Program
+from hybridcc.passes.execute.trace import Trace
 from hybridcc.ptx import parse
 from hybridcc.ptx.nodes import Function, Module
 
@@ -46,6 +47,7 @@ class _Options:
     seed: int
     step_limit: int
     detect_races: bool
+    trace: Trace | None = None
     flags: set[str] = field(default_factory=set)
     counts: dict[str, Any] = field(default_factory=dict)
     steps: list[int] = field(default_factory=lambda: [0])
@@ -63,12 +65,13 @@ def execute(
     seed: int = 0,
     step_limit: int = STEP_LIMIT,
     detect_races: bool = True,
+    trace: Trace | None = None,
 ) -> ExecutionResult:
     """Runs one launch of a kernel.
 
     ``args`` has one value per PTX parameter: a NumPy array for a pointer (changed in place; arrays that share memory
     share it here), a NumPy or Python scalar otherwise. ``grid`` and ``block`` are numbers or (x, y, z). ``schedule``:
-    lowest (program counter first), random (warps, from ``seed``) or reversed.
+    lowest (program counter first), random (warps, from ``seed``) or reversed. ``trace`` is told of blocks and stores.
 
     Raises ExecutionError for whatever PTX leaves undefined, naming thread, block and line; InputError for arguments
     that do not fit; PtxSyntaxError.
@@ -80,7 +83,7 @@ def execute(
     shape, threads = _shape(grid, "grid"), _shape(block, "block")
     if threads[0] * threads[1] * threads[2] > 1024:
         raise InputError(f"a block of {threads} has over 1024 threads", next_step="make the block smaller")
-    options = _Options(schedule, seed, step_limit, detect_races)
+    options = _Options(schedule, seed, step_limit, detect_races, trace)
     heap = Heap()
     layout = Layout(module, heap, shared_bytes)
     programs = _programs(_Same(module), function.name)
