@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from hybridcc.passes.rewrite.feedback import Lesson
 from hybridcc.passes.verdict import Refuted, Tested, Unknown
 from hybridcc.passes.verify.proving import IRREPRODUCIBLE
 from hybridcc.passes.verify.testing import Examination
-from hybridcc.records import PENDING, Accept, CandidateRecord
+from hybridcc.records import PENDING, Accept, CandidateRecord, Machine
+from hybridcc.selection import stands
+
+if TYPE_CHECKING:
+    from hybridcc.runtime.sass import SassFunction
 
 NOT_PROVED = "not proved: "
 """Begins the note of an examination whose proof was tried in vain."""
@@ -18,6 +26,9 @@ _ABOUT_CANDIDATE = ("the executor cannot run the candidate", "not exercised")
 """How those reasons of an Unknown begin that another rewrite might not meet."""
 _ABOUT_BASELINE = ("void", "no module named", "the prover needs")
 """How those begin that no rewrite can help."""
+
+MOST_OPCODES = 12
+"""Of machine code, that a lesson lists: those whose number changed most."""
 
 SAME_MACHINE_CODE = (
     "the assembler makes the same machine code of this as of the original, so nothing is gained. Change what the "
@@ -62,3 +73,54 @@ def _not_proved(evidence: Examination) -> Lesson | None:
         f"no test tells it from the original, and the prover could not show that it is equal: {reason}. "
         "Write it closer to the original: one loop for one loop, the same counters where you can.",
     )
+
+
+def lesson_of_speed(
+    candidate: CandidateRecord,
+    baseline: Machine,
+    before: Sequence[SassFunction] | None,
+    after: Sequence[SassFunction] | None,
+) -> Lesson | None:
+    """What to tell about a rewrite that is right and was measured; None where the race found no difference."""
+    speed, machine = candidate.speed, candidate.machine
+    if speed.ratio is None or machine is None or speed.kind not in ("faster", "slower"):
+        return None
+    if speed.kind == "slower":
+        head = f"the rewrite is correct, but {1 / speed.ratio:.2f}x slower than the original on {speed.device}"
+    else:
+        head = (
+            f"the rewrite is correct, and {speed.ratio:.2f}x faster than the original on {speed.device}: is there a "
+            "faster one still?"
+        )
+    code = {"slower": "SLOWER", "faster": "FASTER"}[speed.kind]
+    return Lesson(
+        code, "\n".join([head, "Its machine code differs so:", *_difference(baseline, machine, before, after)])
+    )
+
+
+def has_helped(about: CandidateRecord, answer: CandidateRecord, accept: Accept) -> bool:
+    """Whether an answer that came after a lesson passed every check; after one about speed, whether it is faster."""
+    if not stands(answer, accept):
+        return False
+    if not stands(about, accept):
+        return True
+    return (answer.speed.ratio or 0.0) > (about.speed.ratio or 0.0)
+
+
+def _difference(
+    baseline: Machine,
+    machine: Machine,
+    before: Sequence[SassFunction] | None,
+    after: Sequence[SassFunction] | None,
+) -> list[str]:
+    pairs = [
+        ("registers", baseline.cubin.registers, machine.cubin.registers),
+        ("bytes spilled", baseline.cubin.spill_stores, machine.cubin.spill_stores),
+        ("bytes of shared memory", baseline.cubin.shared_bytes, machine.cubin.shared_bytes),
+    ]
+    if before is not None and after is not None:
+        old, new = (Counter(i.opcode for f in listing for i in f.instructions) for listing in (before, after))
+        pairs.append(("instructions", old.total(), new.total()))
+        changed = sorted(old.keys() | new.keys(), key=lambda opcode: (-abs(new[opcode] - old[opcode]), opcode))
+        pairs += [(opcode, old[opcode], new[opcode]) for opcode in changed[:MOST_OPCODES]]
+    return [f"  {name}: {was} -> {now}" for name, was, now in pairs if was != now]
