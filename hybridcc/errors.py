@@ -77,6 +77,20 @@ class PtxSyntaxError(InputError):
         super().__init__("\n".join(str(d) for d in diagnostics), next_step="mend the PTX at the position shown")
 
 
+class ProfileError(InputError):
+    """A profile that cannot be taken or used.
+
+    ``reason`` is CALL_MAY_EXIT, NO_REGION, NO_SAMPLING, OTHER_PTX (it was taken of other PTX), OUTPUT_CHANGED
+    (a clone computed something else), NO_LAUNCH, NSIGHT or FORMAT.
+    """
+
+    code = "PROFILE"
+
+    def __init__(self, reason: str, what: str, *, where: str = "", next_step: str = "") -> None:
+        self.reason = reason
+        super().__init__(what, where=where, next_step=next_step)
+
+
 class RenameRefused(InputError):
     """A module whose names must not be changed; ``reason`` is DEBUG, RAW_STATEMENT or FAMILY (ptx/canonical.py)."""
 
@@ -228,7 +242,12 @@ class ExecutionError(HybridccError):
 def code_of(error: HybridccError) -> str:
     """The stable word for a failure: a refusal's or a fault's own reason where it has one."""
     match error:
-        case AnswerRejected(reason=reason) | SpliceRefused(reason=reason) | ExecutionError(reason=reason):
+        case (
+            AnswerRejected(reason=reason)
+            | SpliceRefused(reason=reason)
+            | ExecutionError(reason=reason)
+            | ProfileError(reason=reason)
+        ):
             return reason
         case _:
             return error.code

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hybridcc.errors import InputError, UnknownArchitecture
+from hybridcc.errors import InputError, UnknownArchitecture, UnsupportedOption
 from hybridcc.passes.kernel import Kernel
 
 
@@ -23,10 +24,15 @@ class Source:
 
 
 def load(
-    target: str, architectures: Sequence[str], *, signature: str | None = None, entry: str | None = None
+    target: str,
+    architectures: Sequence[str],
+    *,
+    signature: str | None = None,
+    entry: str | None = None,
+    lineinfo: bool = False,
 ) -> tuple[Source, ...]:
-    """``file.py``, ``file.py:name``, ``file.ptx``, ``file.mlir``; each architecture once. Raises InputError and its
-    kin."""
+    """``file.py``, ``file.py:name``, ``file.ptx``, ``file.mlir``; each architecture once. ``lineinfo`` has Numba say
+    which line of the source each instruction came from, if it can. Raises InputError and its kin."""
     architectures = tuple(dict.fromkeys(architectures))
     for arch in architectures:
         _check_supported(arch)
@@ -41,7 +47,7 @@ def load(
         raise InputError("no such file", where=str(path), next_step="check the path")
     match path.suffix:
         case ".py":
-            return tuple(_numba(path, architectures, signature, wanted))
+            return tuple(_numba(path, architectures, signature, wanted, lineinfo))
         case ".ptx":
             return _per_entry(path, [_ptx(path, arch, wanted) for arch in architectures])
         case ".mlir":
@@ -66,18 +72,31 @@ def _check_supported(arch: str) -> None:
         )
 
 
-def _numba(path: Path, architectures: Sequence[str], signature: str | None, wanted: str | None) -> Iterator[Source]:
-    from hybridcc.frontends import discover, numba
+def _numba(
+    path: Path, architectures: Sequence[str], signature: str | None, wanted: str | None, lineinfo: bool
+) -> Iterator[Source]:
+    from hybridcc.frontends import discover
 
     name, types = _split(signature)
     seen: Counter[str] = Counter()
     for kernel in discover.find(path, wanted or name, types):
         for each in kernel.signatures:
-            compiled = tuple(numba.compile(kernel.function, each, arch) for arch in architectures)
+            compiled = tuple(_compiled(kernel.function, each, arch, lineinfo) for arch in architectures)
             # Signatures of one kernel share its name, and so do kernels that one factory made.
             number = seen[kernel.name]
             seen[kernel.name] += 1
             yield Source(f"{kernel.name}-{number}" if number else kernel.name, str(path), compiled, kernel.examples)
+
+
+def _compiled(function: Any, signature: Any, arch: str, lineinfo: bool) -> Kernel:
+    from hybridcc.frontends import numba
+
+    if lineinfo:
+        try:
+            return numba.compile(function, signature, arch, lineinfo=True)
+        except UnsupportedOption:  # a kernel that is compiled for a debugger has its own
+            pass
+    return numba.compile(function, signature, arch)
 
 
 def _split(signature: str | None) -> tuple[str | None, str | None]:

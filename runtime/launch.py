@@ -82,6 +82,11 @@ class LoadedKernel:
         which = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
         return int(call(driver.cuKernelGetAttribute, which, self.kernel, call(driver.cuDeviceGet, ordinal)))
 
+    def symbol(self, name: str) -> int:
+        """The address of a module-scope variable in the current context. Raises DeviceError."""
+        address, _ = call(bindings().cuLibraryGetGlobal, self._library, name.encode())
+        return int(address)
+
     def set_attribute(self, name: str, value: int, ordinal: int = 0) -> None:
         driver = bindings()
         which = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hybridcc import __version__
-from hybridcc.cli import build, doctor, prompts, ptx, regions, run, store, verify
+from hybridcc.cli import build, doctor, profile, prompts, ptx, regions, run, store, verify
 from hybridcc.cli.guard import guarded
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ def options(
 app.command("build")(guarded(build.build))
 app.command("run")(guarded(run.run))
 app.command("regions")(guarded(regions.regions))
+app.command("profile")(guarded(profile.profile))
 app.command("prompts")(guarded(prompts.prompts))
 app.add_typer(prompts.answers, name="answers")
 app.command("verify")(guarded(verify.verify))

@@ -11,8 +11,11 @@ import typer
 from hybridcc.cli.files import write_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hybridcc.passes.kernel import Kernel
     from hybridcc.passes.verify.launch import Launch
+    from hybridcc.sources import Source
 
 
 class Schedule(StrEnum):
@@ -50,29 +53,49 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a kernel on the CPU; every access, race and barrier is checked."""
-    from hybridcc.passes.verify import examples
-    from hybridcc.passes.verify.bare import with_arguments
     from hybridcc.sources import load
 
-    (source, *others) = load(target, ["sm_90"], signature=signature, entry=entry)
-    if others:
-        from hybridcc.errors import InputError
-
-        names = ", ".join(s.name for s in (source, *others))
-        raise InputError(f"several kernels: {names}", where=target, next_step="pick one with --entry")
-    kernel = source.kernels[0]
-    if inputs is not None:
-        kernel = with_arguments(kernel)
-    if source.examples is not None and not arg and inputs is None:
-        launch = examples.from_callable(source.examples, kernel, target)[0]
-    else:
-        launch = _launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
+    source = only_source(load(target, ["sm_90"], signature=signature, entry=entry), target)
+    kernel, launch = launch_of(source, target, grid, block, arg, inputs, shared_bytes, seed)
     finished = _run(kernel, launch, schedule.value, seed)
     if out is not None:
         from hybridcc.passes.verify import stored
 
         write_bytes(out, stored.to_bytes(finished.launch))
     _tell(finished, as_json)
+
+
+def only_source(found: Sequence[Source], target: str) -> Source:
+    """The one kernel of a target. Raises InputError where there are several."""
+    from hybridcc.errors import InputError
+
+    source, *others = found
+    if others:
+        names = ", ".join(s.name for s in found)
+        raise InputError(f"several kernels: {names}", where=target, next_step="pick one with --entry")
+    return source
+
+
+def launch_of(
+    source: Source,
+    target: str,
+    grid: str,
+    block: str,
+    arg: list[str] | None,
+    inputs: str | None,
+    shared_bytes: int,
+    seed: int,
+) -> tuple[Kernel, Launch]:
+    """What the command line describes, or else the kernel's own first example; the kernel with its arguments known."""
+    from hybridcc.passes.verify import examples
+    from hybridcc.passes.verify.bare import with_arguments
+
+    kernel = source.kernels[0]
+    if inputs is not None:
+        kernel = with_arguments(kernel)
+    if source.examples is not None and not arg and inputs is None:
+        return kernel, examples.from_callable(source.examples, kernel, target)[0]
+    return kernel, _launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
 
 
 def _launch(

@@ -932,3 +932,12 @@ def _reads_changing(instruction: Instruction) -> bool:
         for o in instruction.operands
         if isinstance(o, (Name, Member))
     )
+
+
+_SEQUENCES = frozenset({"div", "rem", "sqrt", "rcp"})
+
+
+def is_sequence(instruction: Instruction) -> bool:
+    """Whether the machine has no instruction for it and the assembler puts tens of them in its place: division and
+    remainder, roots and reciprocals to the last bit (CUDA C++ Programming Guide 13.0, "Arithmetic Instructions")."""
+    return instruction.opcode in _SEQUENCES and rounding(instruction) is not Rounding.APPROXIMATE

@@ -69,6 +69,8 @@ class Target:
     shared_unit: int = 128
     partitions: int = 4
     """Sub-partitions of a multiprocessor; a warp belongs to one, with a quarter of the registers."""
+    load_store_units: int = 32
+    """Of a multiprocessor: lanes whose access to memory begins in one clock."""
     arch_specific: bool = False
     """PTX for it runs on it alone (sm_90a)."""
 
@@ -97,6 +99,7 @@ _SOURCES: Mapping[str, str] = MappingProxyType(
         "fp64_per_clock": "T",
         "int32_per_clock": "T",
         "special_per_clock": "T",
+        "load_store_units": "W",
         "board": "W",
     }
 )
@@ -118,9 +121,9 @@ _TARGETS: Mapping[str, Target] = MappingProxyType(
             Target("sm_80", (8, 0), (7, 0), 65536, 164 * KIB, 163 * KIB, 64, 32, 256, 64, 32, 64, 16,
                    Board("A100 SXM4 40GB", 108, 1410, 1555)),
             Target("sm_86", (8, 6), (7, 1), 65536, 100 * KIB, 99 * KIB, 48, 16, 128, 128, 2, 64, 16,
-                   Board("GeForce RTX 3090", 82, 1695, 936)),
+                   Board("GeForce RTX 3090", 82, 1695, 936), load_store_units=16),
             Target("sm_89", (8, 9), (7, 8), 65536, 100 * KIB, 99 * KIB, 48, 24, 128, 128, 2, 64, 16,
-                   Board("GeForce RTX 4090", 128, 2520, 1008)),
+                   Board("GeForce RTX 4090", 128, 2520, 1008), load_store_units=16),
             _hopper("sm_90", (7, 8), False),
             _hopper("sm_90a", (8, 0), True),
         )

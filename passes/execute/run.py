@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from hybridcc.passes.execute.memory import Heap
 from hybridcc.passes.execute.program import Program
 from hybridcc.passes.execute.trace import Trace
 from hybridcc.ptx import parse
-from hybridcc.ptx.nodes import Function, Module
+from hybridcc.ptx.nodes import Function, Module, Variable
 
 MOST_REGISTER_BYTES = 2**30
 """A slice holds as many blocks as keep its registers (all written, none shared) below this many bytes."""
@@ -30,7 +30,8 @@ SCHEDULES = ("lowest", "random", "reversed")
 class ExecutionResult:
     """``block_counts``: executions of each basic block of the entry, by label (``@N`` for block N without one).
 
-    ``counts_by_index`` has the same by block index. ``instructions`` counts thread instructions. ``flags`` name
+    ``counts_by_index`` has the same by block index. ``variables`` are the module's ``.global`` variables after the
+    launch, by name. ``instructions`` counts thread instructions. ``flags`` name
     whatever the result rests on that hardware need not share (approximations, clocks, lost output).
     """
 
@@ -39,6 +40,7 @@ class ExecutionResult:
     instructions: int
     flags: tuple[str, ...]
     schedule: str
+    variables: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)
@@ -98,7 +100,7 @@ def execute(
     with np.errstate(all="ignore"):
         _run(module, function, programs, layout, heap, shape, threads, options)
     arrays.copy_back()
-    return _result(options, programs[function.name])
+    return replace(_result(options, programs[function.name]), variables=_variables(module, layout, heap))
 
 
 def _run(
@@ -151,6 +153,17 @@ def slice_blocks(program: Program, block: tuple[int, int, int], schedule: str) -
     per_thread = sum(max(1, bits // 8) for bits in program.widths.values()) + 64
     threads = block[0] * block[1] * block[2]
     return max(1, MOST_REGISTER_BYTES // max(1, per_thread * threads))
+
+
+def _variables(module: Module, layout: Layout, heap: Heap) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for item in module.items:
+        if isinstance(item, Variable) and item.space == ".global":
+            for declarator in item.names:
+                address = layout.names.get(("", declarator.name))
+                if address is not None:
+                    found[declarator.name] = heap.content(address, size_of(item, declarator)).tobytes()
+    return found
 
 
 def _result(options: _Options, program: Program) -> ExecutionResult:

@@ -1,47 +1,48 @@
-"""A static guess at where a kernel spends its time: loops are taken to run ten times, operations to cost a little."""
+"""A static guess at how often blocks run: loops run as often as the text says, or else ten times."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
 from hybridcc.passes.analysis.cfg import ControlFlowGraph
-from hybridcc.passes.analysis.loops import loop_depths, natural_loops
-from hybridcc.ptx import isa
-from hybridcc.ptx.isa import Effect
-from hybridcc.ptx.nodes import Instruction
-
-ProfileOrigin: TypeAlias = Literal["measured", "executed", "estimated"]
+from hybridcc.passes.analysis.loops import natural_loops
+from hybridcc.passes.analysis.trips import constant_trips
+from hybridcc.passes.profile.model import block_cost
+from hybridcc.ptx.targets import Target, known_targets, target
 
 TRIPS = 10
 """Trips taken for a loop about which nothing is known. Only the order of weights rests on it."""
 
-MEMORY_COST = 4
-"""Issue slots taken for an access to memory, against 1 for arithmetic. Only the order of weights rests on it."""
+
+def estimated_counts(cfg: ControlFlowGraph) -> tuple[float, ...]:
+    """Executions of each block by one thread that takes every branch; unreachable blocks have none."""
+    loops = natural_loops(cfg)
+    trips = [constant_trips(cfg, loop) or TRIPS for loop in loops]
+    found = []
+    for block in cfg.blocks:
+        count = 1.0 if block.index in cfg.reachable else 0.0
+        for loop, turns in zip(loops, trips, strict=True):
+            count *= turns if block.index in loop.blocks else 1
+        found.append(count)
+    return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """``weights[b]`` is block b's part of the kernel's time; they sum to 1 (or are all 0 in an empty kernel)."""
+def weigh(
+    cfg: ControlFlowGraph, counts: tuple[float, ...], on: Target, warps: float | None = None
+) -> tuple[float, ...]:
+    """Each block's part of the kernel's time by the cost model; they sum to 1, or are all 0 in an empty kernel.
 
-    weights: tuple[float, ...]
-    origin: ProfileOrigin
-
-
-def estimate(cfg: ControlFlowGraph) -> Profile:
-    """Weights from loop depth and instruction counts; unreachable blocks weigh nothing."""
-    depths = loop_depths(cfg, natural_loops(cfg))
+    ``counts`` are executions of cfg's blocks, ``warps`` those that share a multiprocessor (half of the most if not
+    given).
+    """
+    shared = warps if warps is not None else on.warps_per_sm / 2
     raw = [
-        float(TRIPS**depth * sum(cost(i) for i in cfg.instructions(block.index)))
-        if block.index in cfg.reachable
-        else 0.0
-        for block, depth in zip(cfg.blocks, depths, strict=True)
+        count * block_cost(cfg.instructions(block.index), on).clocks(shared)
+        for block, count in zip(cfg.blocks, counts, strict=True)
     ]
     total = sum(raw) or 1.0
-    return Profile(tuple(r / total for r in raw), "estimated")
+    return tuple(r / total for r in raw)
 
 
-def cost(instruction: Instruction) -> int:
-    """Issue slots of one instruction, roughly."""
-    touches = isa.effects(instruction) & {Effect.READ, Effect.WRITE, Effect.ATOMIC, Effect.BARRIER}
-    return MEMORY_COST if touches else 1
+def model_target(arch: str) -> Target:
+    """The architecture itself, or the newest that is known where the table has no figures for it."""
+    name = arch if arch in known_targets() else known_targets()[-2]
+    return target(name)

@@ -15,7 +15,7 @@ from hybridcc.passes.analysis.provenance import Provenance, provenance
 from hybridcc.passes.analysis.ranges import ranges_at
 from hybridcc.passes.analysis.uniform import uniform_registers
 from hybridcc.passes.kernel import Kernel
-from hybridcc.passes.profile.estimate import Profile, estimate
+from hybridcc.passes.profile.profile import Profile, estimate
 from hybridcc.passes.regions.canonical import canonical
 from hybridcc.passes.regions.eligible import effects_of, module_obstacle, obstacle
 from hybridcc.passes.regions.facts import region_facts
@@ -39,15 +39,17 @@ class _Place:
     first: int
 
 
-def find(kernel: Kernel) -> tuple[Region, ...]:
+def find(kernel: Kernel, profile: Profile | None = None) -> tuple[Region, ...]:
     """The regions around the kernel's loops, hottest first; inner before outer where they weigh alike.
+
+    ``profile`` weighs them, one estimated from the text if there is none.
 
     Regions that must not be rewritten are listed with their reason (``ineligible``), so that a report can say
     so. A kernel without loops has none. Raises PtxSyntaxError for PTX that does not parse, InputError for an
     entry that it does not hold.
     """
     module = parse(kernel.ptx, kernel.source_file or kernel.name)
-    return find_in(module, entry_of(module, kernel.entry), kernel)
+    return find_in(module, entry_of(module, kernel.entry), kernel, profile)
 
 
 def entry_of(module: Module, name: str) -> Function:
@@ -58,14 +60,16 @@ def entry_of(module: Module, name: str) -> Function:
     raise InputError(f"the PTX holds no kernel {name}", next_step="name one of its entries")
 
 
-def find_in(module: Module, function: Function, kernel: Kernel) -> tuple[Region, ...]:
+def find_in(
+    module: Module, function: Function, kernel: Kernel, profile: Profile | None = None
+) -> tuple[Region, ...]:
     """find(), for a kernel that is parsed already."""
     plain = cfg_module.build(function, module)
     places = _places(graph_of(plain))
     cfg = cfg_module.from_scoped(function, plain.scoped, splits=frozenset(p.first for p in places))
     at = _Kernel(
         graph_of(cfg),
-        estimate(cfg),
+        (profile or estimate(kernel, cfg)).weights(cfg),
         kernel,
         module_obstacle(module, cfg),
         irreducible_blocks(cfg),
@@ -127,7 +131,7 @@ class _Kernel:
     """What every region of one kernel is made with."""
 
     graph: Graph
-    profile: Profile
+    weights: tuple[float, ...]
     kernel: Kernel
     obstacle: Ineligible | None
     tangled: frozenset[int]
@@ -138,7 +142,7 @@ class _Kernel:
 def _region(at: _Kernel, shape: Shape | None, loop_blocks: frozenset[int]) -> Region:
     graph, cfg = at.graph, at.graph.cfg
     blocks = loop_blocks if shape is None else shape.blocks
-    share = sum(at.profile.weights[b] for b in blocks)
+    share = sum(at.weights[b] for b in blocks)
     header = min(loop_blocks)
     region = Region(
         id="",
