@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hybridcc.errors import ExecutionError, NoDevice, ProfileError
@@ -33,6 +33,8 @@ class Profiled:
     disagreements: tuple[str, ...]
     failures: tuple[str, ...]
     measured: Measured | None = None
+    nsight: Mapping[str, float] | None = None
+    """Nsight Compute's share of samples, by region."""
 
     @property
     def best(self) -> Profile:
@@ -105,8 +107,6 @@ def _executed(kernel: Kernel, launch: Launch, wanted: Wanted, failures: list[str
 
 
 def _estimated(kernel: Kernel) -> Profile:
-    from dataclasses import replace
-
     from hybridcc.passes.analysis import cfg
     from hybridcc.passes.profile.profile import estimate, key_of
     from hybridcc.passes.regions.find import entry_of
@@ -115,6 +115,33 @@ def _estimated(kernel: Kernel) -> Profile:
     module = parse(kernel.ptx, kernel.name)
     found = estimate(kernel, cfg.build(entry_of(module, kernel.entry), module))
     return replace(found, key=key_of(kernel))
+
+
+def with_nsight(found: Profiled, launch: Launch | None, source: str) -> Profiled:
+    """The same with Nsight Compute's shares beside: ``source`` is ``run`` or the path of a CSV.
+
+    Raises ProfileError(NSIGHT) for a CSV that cannot be read or is of other machine code, InputError.
+    """
+    from hybridcc.cli.files import read_text
+    from hybridcc.passes.profile.profile import disagreements
+    from hybridcc.passes.profile.samples import read_csv
+    from hybridcc.runtime import nsight
+
+    if source == "run":
+        if launch is None:
+            raise ProfileError("NO_LAUNCH", "Nsight Compute needs a launch", next_step="give --grid, --block and --arg")
+        code, samples = nsight.run(found.kernel, launch, found.kernel.arch)
+    else:
+        code, samples = nsight.located_code(found.kernel, found.kernel.arch), read_csv(read_text(source)[0])
+    counts = nsight.by_block(code, samples)
+    total = sum(samples.counts)
+    shares = {one.region.id: nsight.share_of(counts, one.region, total) for one in found.hot}
+    ours = {one.region.id: one.best_share for one in found.hot}
+    return replace(
+        found,
+        nsight=shares,
+        disagreements=(*found.disagreements, *disagreements([(found.best.origin, ours), ("nsight", shares)])),
+    )
 
 
 def as_data(found: Profiled) -> dict[str, Any]:
@@ -129,6 +156,7 @@ def as_data(found: Profiled) -> dict[str, Any]:
         "seconds": None if found.measured is None else found.measured.seconds,
         "counting_overhead": None if found.measured is None else found.measured.counting_overhead,
         "timing_overhead": None if found.measured is None else found.measured.timing_overhead,
+        "nsight": None if found.nsight is None else dict(found.nsight),
         "profiles": [each.to_json() for each in found.profiles],
     }
 

@@ -47,6 +47,11 @@ def sass(cubin: Cubin) -> str:
     return _nvdisasm(cubin, "-c")
 
 
+def listing(cubin: Cubin) -> str:
+    """nvdisasm's listing with line information, one ``//##`` line where the source line changes."""
+    return _nvdisasm(cubin, "-g", "-c")
+
+
 def _functions(cubin: Cubin) -> tuple[SassFunction, ...]:
     _meta, functions = json.loads(_nvdisasm(cubin, "-json"))
     return tuple(
@@ -65,13 +70,13 @@ def _predicate(text: str) -> str:
     return text if not text or text.startswith("@") else f"@{text}"
 
 
-def _nvdisasm(cubin: Cubin, option: str) -> str:
+def _nvdisasm(cubin: Cubin, *options: str) -> str:
     tool = toolchain.find("nvdisasm")
     with tempfile.NamedTemporaryFile(suffix=".cubin", prefix="hybridcc-") as file:
         file.write(cubin.bytes)
         file.flush()
         done = subprocess.run(
-            [str(tool.path), option, file.name],
+            [str(tool.path), *options, file.name],
             capture_output=True,
             text=True,
             env=toolchain.environment(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,7 +42,8 @@ def profile(
         str | None, typer.Option("--profile", help="A profile saved before, in place of taking one.")
     ] = None,
     ncu: Annotated[
-        str | None, typer.Option(help="A CSV that Nsight Compute exported of this kernel (docs/profiling.md says how).")
+        str | None,
+        typer.Option(help="`run` launches the kernel under Nsight Compute; else a CSV that it exported of it."),
     ] = None,
     save: Annotated[str | None, typer.Option(help="File for the profile, as JSON.")] = None,
     annotate: Annotated[str | None, typer.Option(help="File for the PTX with its regions marked.")] = None,
@@ -65,9 +65,9 @@ def profile(
         kernel, launch = launch_of(found, target, grid, block, arg, inputs, shared_bytes, seed)
     profiled = _profiled(kernel, launch, source, sample, use)
     if ncu is not None:
-        from hybridcc.passes.profile.nsight import with_samples
+        from hybridcc.profiling import with_nsight
 
-        profiled = with_samples(profiled, Path(ncu))
+        profiled = with_nsight(profiled, launch, ncu)
     if save is not None:
         write_text(save, to_json(profiled.best.to_json()).decode())
     if annotate is not None:
@@ -137,6 +137,8 @@ def _tell(found: Profiled) -> None:
             f"  {one.region.id}: {100 * one.best_share:.0f} % of the time{clocks}; {bound}; limited by "
             f"{one.limiter.value}{line}"
         )
+        if found.nsight is not None:
+            typer.echo(f"    {100 * found.nsight[one.region.id]:.0f} % of Nsight Compute's samples")
         if one.skipped:
             typer.echo(f"    skipped: {one.skipped}")
     for words in (*best.notes, *found.failures):

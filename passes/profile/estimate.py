@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hybridcc.passes.analysis.cfg import ControlFlowGraph
 from hybridcc.passes.analysis.loops import natural_loops
-from hybridcc.passes.analysis.trips import constant_trips
 from hybridcc.passes.profile.model import block_cost
+from hybridcc.passes.profile.trips import constant_trips
 from hybridcc.ptx.targets import Target, known_targets, target
 
 TRIPS = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hybridcc.passes.analysis import cfg as cfg_module
 from hybridcc.passes.kernel import Kernel
-from hybridcc.passes.profile.profile import Profile, key_of, launch_words
+from hybridcc.passes.profile.profile import Profile, key_of, launch_words, starts_of
 from hybridcc.passes.verify.launch import Launch, copy
 
 
@@ -27,7 +27,7 @@ def executed(kernel: Kernel, launch: Launch) -> Profile:
         key_of(kernel),
         kernel.arch,
         tuple(float(c) for c in result.counts_by_index),
-        tuple(b.first for b in cfg.blocks),
+        starts_of(cfg),
         launch_words(launch),
         launch.threads,
     )

@@ -15,6 +15,7 @@ from hybridcc.passes.analysis import cfg as cfg_module
 from hybridcc.passes.analysis.cfg import ControlFlowGraph, is_branch
 from hybridcc.passes.profile import counters
 from hybridcc.passes.profile.equivalence import CountClass, count_classes
+from hybridcc.passes.profile.profile import starts_of
 from hybridcc.passes.regions.region import Region
 from hybridcc.passes.splice.names import NameScope, names_of_module
 from hybridcc.passes.splice.place import insert, with_function
@@ -55,7 +56,7 @@ class CountingClone(Clone):
 
     classes: tuple[tuple[CountClass, int | None], ...] = ()
     firsts: tuple[int, ...] = ()
-    """The flattened statement that each block of ``cfg.build`` begins at."""
+    """How many instructions stand before each block of ``cfg.build``."""
     every: int = 1
     """One thread block in so many is counted."""
 
@@ -125,8 +126,7 @@ def counting_clone(ptx: str, entry: str, *, every: int = 1) -> CountingClone:
     if every > 1:
         edited = _sampled(edited, function, _entry(edited, entry), names.prefix("hccsample"), every)
     new = _with_buffer(edited, symbol, rows)
-    firsts = tuple(b.first for b in cfg.blocks)
-    return CountingClone(str(new), entry, symbol, rows, digest_of(ptx), tuple(classes), firsts, every)
+    return CountingClone(str(new), entry, symbol, rows, digest_of(ptx), tuple(classes), starts_of(cfg), every)
 
 
 def _sampled(module: Module, original: Function, counting: Function, prefix: str, every: int) -> Module:

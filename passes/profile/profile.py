@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hybridcc.errors import ProfileError
@@ -22,8 +23,8 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """``counts[b]`` are thread executions of block b of ``cfg.build`` (per thread where estimated), ``firsts[b]`` the
-    flattened statement it begins at.
+    """``counts[b]`` are thread executions of block b of ``cfg.build`` (per thread where estimated), ``firsts[b]`` how
+    many instructions stand before it: comments and line information do not count.
 
     ``key`` is the kernel's canonical key: names and positions do not matter. ``taken_at`` says in words which launch
     the counts are of, ``threads`` how many it had; ``sampled`` is the part of its blocks that was counted;
@@ -46,9 +47,10 @@ class Profile:
         """The counts for a graph of the same function that may have more, smaller blocks."""
         from bisect import bisect_right
 
-        if self.firsts and cfg.blocks and self.firsts[-1] > cfg.blocks[-1].first:
-            raise ProfileError("OTHER_PTX", "the profile has blocks that the kernel has not")
-        return tuple(self.counts[bisect_right(self.firsts, block.first) - 1] for block in cfg.blocks)
+        starts = starts_of(cfg)
+        if self.firsts and starts and self.firsts[-1] > starts[-1]:
+            raise ProfileError("OTHER_PTX", "the profile has blocks that the kernel has not", next_step="take it again")
+        return tuple(self.counts[bisect_right(self.firsts, start) - 1] for start in starts)
 
     def weights(self, cfg: ControlFlowGraph) -> tuple[float, ...]:
         """Each block's part of the kernel's time, by its counts and the cost model of ``arch``."""
@@ -90,8 +92,13 @@ def from_json(data: Mapping[str, Any]) -> Profile:
 
 def estimate(kernel: Kernel, cfg: ControlFlowGraph) -> Profile:
     """The profile that needs nothing but the text."""
-    firsts = tuple(b.first for b in cfg.blocks)
-    return Profile("estimated", "", kernel.arch, estimated_counts(cfg), firsts)
+    return Profile("estimated", "", kernel.arch, estimated_counts(cfg), starts_of(cfg))
+
+
+def starts_of(cfg: ControlFlowGraph) -> tuple[int, ...]:
+    """How many instructions stand before each block."""
+    sizes = (len(cfg.instructions(b.index)) for b in cfg.blocks)
+    return tuple(accumulate(sizes, initial=0))[:-1]
 
 
 def key_of(kernel: Kernel) -> str:
@@ -110,9 +117,7 @@ def launch_words(launch: Launch) -> str:
     return f"grid {grid}, block {block}, ({', '.join(sizes)})"
 
 
-def disagreements(
-    profiles: Sequence[tuple[ProfileOrigin, Mapping[str, float]]], points: float = 10.0
-) -> tuple[str, ...]:
+def disagreements(profiles: Sequence[tuple[str, Mapping[str, float]]], points: float = 10.0) -> tuple[str, ...]:
     """Where two sources give a region shares (0 to 1) that differ by more than ``points`` percentage points."""
     found: list[str] = []
     for at, (origin, shares) in enumerate(profiles):
