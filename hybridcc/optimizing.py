@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import io
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from hybridcc import decisions
 from hybridcc.asking import regions_of
 from hybridcc.attempt import attempt
+from hybridcc.decisions import Call
+from hybridcc.errors import DeviceError, UnknownArchitecture
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch, as_shape
-from hybridcc.pipeline import Options, Progress, optimize
-from hybridcc.records import BASELINE, Accept, CandidateRecord, Failure, KernelRecord, Machine, Select, Selection, Speed
+from hybridcc.pipeline import Options, Progress
+from hybridcc.records import BASELINE, Accept, Failure, KernelRecord, Select, Selection
 from hybridcc.runtime import device as devices
+from hybridcc.runtime import store
 from hybridcc.runtime.device import Device
-from hybridcc.runtime.race import Contender, Race, race
-from hybridcc.runtime.race_statistics import Measurement
+from hybridcc.runtime.driver import is_capturing, stream_handle
+from hybridcc.runtime.launch_class import launch_class
+from hybridcc.runtime.race_job import Contender
+from hybridcc.speeds import NUMBA
 
 if TYPE_CHECKING:
     from hybridcc.passes.rewrite import Rewriter
-    from hybridcc.runtime.dispatcher import Configured
+    from hybridcc.runtime.dispatcher import Configured, Dispatcher
+    from hybridcc.runtime.launch import Launcher
+    from hybridcc.runtime.race import Race
     from hybridcc.runtime.store import Decision
 
-NUMBA = "numba"
-"""In a race: the very cubin that Numba launches. It may be made by link-time optimisation, where the baseline is the
-PTX of the same kernel; a variant must beat both."""
+REWRITER = "HYBRIDCC_REWRITER"
+"""Which rewriter to ask where neither ``rewriter=`` nor a recording beside the kernel's file says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +63,10 @@ class _Run:
     """One call of ``optimize`` on its way."""
 
     configured: Configured
-    args: Sequence[Any]
     options: Options
-    budget_s: float
     progress: Progress
     begin: float = field(default_factory=time.monotonic)
     failures: list[Failure] = field(default_factory=list)
-    race: Race | None = None
 
     @property
     def name(self) -> str:
@@ -83,54 +87,64 @@ def optimize_call(
     reuse: bool = True,
     progress: Progress | None = None,
 ) -> Outcome:
-    """See ``Configured.optimize`` (runtime/dispatcher.py). Raises NoDevice; every other failure is in the outcome."""
+    """See ``Configured.optimize`` (runtime/dispatcher.py). Raises NoDevice, and DeviceError while a CUDA graph is
+    captured; every other failure is in the outcome."""
     from hybridcc.building import open_or_failure, portable
+    from hybridcc.tuning import tune
 
     dispatcher = configured.dispatcher
     device = devices.current()
-    spec = rewriter if rewriter is not None else _recording_of(dispatcher.py_func)
+    spec = rewriter if rewriter is not None else rewriter_for(dispatcher)
     options = Options(accept, select, portable(spec), answers, seed=seed)
-    run = _Run(configured, args, options, budget_s, progress or _to_stderr)
+    run = _Run(configured, options, progress or _to_stderr)
     if dispatcher.mode == "off":
         return _baseline(run, "OFF", "HYBRIDCC=off: nothing was tried")
     if dispatcher.targetoptions["debug"]:
         return _baseline(run, "DEBUG", "debug=True: only Numba's own launch raises what the kernel raises")
-    prepared = attempt("compile", run.failures, lambda: _prepare(run, device), None)
+    if is_capturing(stream_handle(configured.stream)):
+        raise DeviceError(
+            f"{run.name} cannot be optimized while a CUDA graph is captured",
+            next_step="optimize it before the capture begins",
+        )
+    prepared = attempt("compile", run.failures, lambda: prepare(configured, args, device, run.failures), None)
     if prepared is None:
         return _failed(run)
-    kernel, types, launch, alignments = prepared
+    call, types = prepared
     opened, failure = open_or_failure(spec)
     if failure is not None:
         run.failures.append(failure[0])
-    found = _stored(run, kernel, launch, device) if reuse else None
-    if found is not None:
-        checked = attempt("store", run.failures, lambda: _from_store(run, found, kernel, types, launch, device), None)
-        if checked is not None:
-            return checked
-    _announce(run, kernel, opened)
+    identity = attempt("store", run.failures, lambda: _identity(call, options, spec), None)
+    if reuse and identity is not None:
+        found = attempt("store", run.failures, lambda: store.find(store.key_of(identity)), None)
+        if found is not None:
+            run.progress(f"{run.name}: an earlier decision")
+            checked = attempt("store", run.failures, lambda: _from_store(run, found, call, types), None)
+            if checked is not None:
+                return checked
+    _announce(run, call.kernel, opened)
     given = examples or dispatcher.examples
-    tests = attempt("examples", run.failures, lambda: _launches(given, kernel, launch), (launch,))
-
-    def on_device(kernel: Kernel, baseline: Machine, candidates: Sequence[CandidateRecord]) -> Mapping[str, Speed]:
-        return _race(run, kernel, baseline, candidates, launch, alignments, types, device)
-
-    before = tuple(run.failures)
-    record = attempt(
-        "pipeline",
-        run.failures,
-        lambda: optimize((kernel,), options, opened, tests, run.progress, before, on_device),
-        None,
-    )
-    if record is None:
+    tests = attempt("examples", run.failures, lambda: _launches(given, call), (call.launch,))
+    tuned = tune(
+        call, options, identity or {"situation": {}}, opened, tests, run.failures,
+        budget_s=budget_s, reuse=reuse and identity is not None, progress=run.progress,
+    )  # fmt: skip
+    if tuned is None:
         return _failed(run)
-    return _settle(run, record, kernel, types, launch, device)
+    selection = tuned.selection
+    if not attempt("load", run.failures, lambda: switch(configured, call, types, tuned.cubin), False):
+        selection = Selection(BASELINE, "NOT_LOADED", "baseline selected: the variant could not be loaded")
+    elif identity is not None and tuned.rows:
+        attempt("store", run.failures, lambda: store.save(*tuned.rows), None)
+    seconds = time.monotonic() - run.begin
+    return Outcome(run.name, selection, tuned.record, tuned.race, tuned.text, seconds, tuple(run.failures))
 
 
-def _recording_of(function: Callable[..., object]) -> str:
+def rewriter_for(dispatcher: Dispatcher) -> str:
+    """The recording beside the kernel's file, else what HYBRIDCC_REWRITER names, else none."""
     from hybridcc.passes.rewrite import recording
 
-    found = recording.beside(function.__code__.co_filename)
-    return f"replay:{found}" if found else "none"
+    found = recording.beside(dispatcher.py_func.__code__.co_filename)
+    return f"replay:{found}" if found else os.environ.get(REWRITER, "") or "none"
 
 
 def _to_stderr(message: str) -> None:
@@ -138,27 +152,60 @@ def _to_stderr(message: str) -> None:
         print(f"hybridcc: {message}", file=sys.stderr)
 
 
-def _prepare(run: _Run, device: Device) -> tuple[Kernel, tuple[Any, ...], Launch, tuple[int, ...]]:
-    """(the kernel for this GPU, its Numba types, the launch on host copies, alignment of each buffer)."""
+def arch_for(device: Device) -> str:
+    """What to compile for that device. Raises UnknownArchitecture for one that is newer or older than all known."""
+    from hybridcc.ptx.targets import known_targets, target
+    from hybridcc.runtime.choice import choose
+
+    portable = [name for name in known_targets() if not target(name).arch_specific]
+    chosen = choose(portable, (), device.capability)
+    if chosen is None:
+        raise UnknownArchitecture(
+            f"{device.name} ({device.arch}) is of no architecture that this hybridcc knows",
+            next_step=f"the baseline runs; known are {', '.join(portable)}",
+        )
+    return chosen.arch
+
+
+def prepare(
+    configured: Configured, args: Sequence[Any], device: Device, failures: list[Failure]
+) -> tuple[Call, tuple[Any, ...]]:
+    """(the call as data, with copies of its arguments on the host; its Numba types)."""
     from hybridcc.passes.verify.launch import buffers
     from hybridcc.runtime.host_arrays import to_host
     from hybridcc.runtime.race_job import ALIGNMENT, address_of
 
-    configured = run.configured
-    types = configured.dispatcher.types_of(run.args)
-    kernel = configured.dispatcher.compile_for(types, device.arch)
-    values, addresses = to_host(kernel.arguments, run.args)
+    types = configured.dispatcher.types_of(args)
+    kernel = configured.dispatcher.compile_for(types, arch_for(device))
+    shape = launch_class(
+        kernel.arguments, args, configured.griddim, configured.blockdim, configured.sharedmem
+    )
+    values, addresses = to_host(kernel.arguments, args)
     grid, block = as_shape(configured.griddim), as_shape(configured.blockdim)
     launch = Launch(grid, block, values, family="given", shared_bytes=configured.sharedmem)
     alignments = tuple(addresses.get(id(root), address_of(root)) % ALIGNMENT for root in buffers(launch))
-    return kernel, types, launch, alignments
+    own = attempt("numba", failures, lambda: _numbas_own(configured, types), None)
+    return Call(kernel, launch, alignments, device, shape, own), types
 
 
-def _launches(given: Callable[[], object] | None, kernel: Kernel, launch: Launch) -> tuple[Launch, ...]:
+def _numbas_own(configured: Configured, types: Sequence[Any]) -> Contender:
+    """The machine code that a call launches now."""
+    kernel = configured.dispatcher.compile(tuple(types))
+    cubin = kernel._codelibrary.get_cubin()
+    return Contender(NUMBA, bytes(getattr(cubin, "code", cubin)), kernel.entry_name)
+
+
+def _identity(call: Call, options: Options, spec: str) -> dict[str, object]:
+    situation = decisions.situation(call.kernel, call.device, call.shape, options)
+    regions = decisions.region_keys(call.kernel)
+    return decisions.decision_identity(situation, regions, options, decisions.rewriter_identity(spec))
+
+
+def _launches(given: Callable[[], object] | None, call: Call) -> tuple[Launch, ...]:
     """What to test on: the author's examples, else the call's own arguments (smaller ones are made of its shape)."""
     from hybridcc.passes.verify import examples
 
-    return examples.from_callable(given, kernel) if given is not None else (launch,)
+    return examples.from_callable(given, call.kernel) if given is not None else (call.launch,)
 
 
 def _announce(run: _Run, kernel: Kernel, rewriter: Rewriter | None) -> None:
@@ -172,116 +219,41 @@ def _announce(run: _Run, kernel: Kernel, rewriter: Rewriter | None) -> None:
     run.progress(f"{run.name}: regions that may be rewritten take an estimated {share:.0%} of the time: {most}")
 
 
-# --- the race, as the pipeline asks for it ---
-
-
-def _race(
-    run: _Run,
-    kernel: Kernel,
-    baseline: Machine,
-    candidates: Sequence[CandidateRecord],
-    launch: Launch,
-    alignments: Sequence[int],
-    types: Sequence[Any],
-    device: Device,
-) -> Mapping[str, Speed]:
-    contenders = [Contender(c.name, c.machine.cubin.bytes, kernel.entry) for c in candidates if c.machine is not None]
-    numba = attempt("numba", run.failures, lambda: _numbas_own(run, types), None)
-    if numba is not None:
-        contenders.append(numba)
-    run.race = race(
-        Contender(BASELINE, baseline.cubin.bytes, kernel.entry),
-        contenders,
-        kernel.arguments,
-        launch,
-        device,
-        budget_s=run.budget_s,
-        seed=run.options.seed,
-        alignments=alignments,
-        progress=run.progress,
-    )
-    return {c.name: speed_of(c.name, run.race, device) for c in candidates}
-
-
-def _numbas_own(run: _Run, types: Sequence[Any]) -> Contender:
-    """The machine code that a call launches now."""
-    kernel = run.configured.dispatcher.compile(tuple(types))
-    cubin = kernel._codelibrary.get_cubin()
-    return Contender(NUMBA, bytes(getattr(cubin, "code", cubin)), kernel.entry_name)
-
-
-def speed_of(name: str, raced: Race, device: Device) -> Speed:
-    """The measurement in the records' words. Never faster than Numba's own code unless it beats that too."""
-    if raced.void:
-        return Speed("inconclusive", f"{raced.void}; next: {raced.next_step}", device=device.name)
-    deviation = next((d for d in raced.deviations if d.contender == name), None)
-    if deviation is not None:
-        return Speed("inconclusive", "refuted on the device", device=device.name, deviation=deviation.what)
-    measured = raced.measurements[name]
-    own = raced.measurements.get(NUMBA)
-    if measured.kind == "faster" and own is not None and not _beats(measured, own):
-        return Speed(
-            "same", f"not clearly faster than Numba's own code ({_ratio(own)} of the baseline)", measured.ratio,
-            measured.interval, device.name,
-        )  # fmt: skip
-    reason = f"{measured.reason}; next: {measured.next_step}" if measured.reason else ""
-    return Speed(measured.kind, reason, measured.ratio, measured.interval, device.name)
-
-
-def _beats(measured: Measurement, own: Measurement) -> bool:
-    return measured.interval is not None and own.interval is not None and measured.interval[0] > own.interval[1]
-
-
-def _ratio(measured: Measurement) -> str:
-    return "unknown" if measured.ratio is None else f"{measured.ratio:.3f}x"
-
-
 # --- the switch ---
 
 
-def _settle(
-    run: _Run, record: KernelRecord, kernel: Kernel, types: tuple[Any, ...], launch: Launch, device: Device
-) -> Outcome:
-    (architecture,) = record.architectures
-    selection = architecture.selection
-    chosen = next((c for c in architecture.candidates if c.name == selection.variant), None)
-    cubin = chosen.machine.cubin.bytes if chosen is not None and chosen.machine is not None else None
-    if not _switch(run, kernel, types, cubin):
-        selection = Selection(BASELINE, "NOT_LOADED", "baseline selected: the variant could not be loaded")
-        cubin = None
-    attempt("store", run.failures, lambda: _save(run, kernel, launch, device, selection, cubin), None)
-    text = _report(record, run)
-    return Outcome(run.name, selection, record, run.race, text, time.monotonic() - run.begin, tuple(run.failures))
+def switch(configured: Configured, call: Call, types: tuple[Any, ...], cubin: bytes | None) -> bool:
+    """Launch these bytes from now on (None: the baseline), in one step. Raises DeviceError if they cannot be loaded;
+    the baseline then runs."""
+    dispatcher, ordinal = configured.dispatcher, call.device.ordinal
+    launcher = None
+    try:
+        if cubin is not None and dispatcher.mode != "baseline":
+            launcher = _launcher(configured, call, types, cubin)
+    except DeviceError:
+        dispatcher.use(None, types, ordinal)
+        raise
+    dispatcher.use(launcher, types, ordinal)
+    return True
 
 
-def _switch(run: _Run, kernel: Kernel, types: tuple[Any, ...], cubin: bytes | None) -> bool:
-    """Launch these bytes from now on (None: the baseline). False if they could not be loaded."""
+def _launcher(configured: Configured, call: Call, types: tuple[Any, ...], cubin: bytes) -> Launcher:
     from hybridcc.runtime.launch import Launcher, LoadedKernel
 
-    dispatcher = run.configured.dispatcher
-    if cubin is None or dispatcher.mode == "baseline":
-        dispatcher.use(None, types)
-        return True
-
-    def load() -> Launcher:
-        loaded = LoadedKernel(cubin, kernel.entry)
-        carveout = dispatcher.options.get("shared_memory_carveout")
-        if carveout is not None:
-            named = {"default": -1, "maxl1": 0, "maxshared": 100}.get(str(carveout).lower())
-            loaded.set_attribute("PREFERRED_SHARED_MEMORY_CARVEOUT", int(carveout) if named is None else named)
-        if run.configured.sharedmem > 48 << 10:
-            loaded.set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", run.configured.sharedmem)
-        return Launcher(loaded, kernel.arguments, types, lenient=dispatcher.specialized)
-
-    launcher = attempt("load", run.failures, load, None)
-    dispatcher.use(launcher, types)
-    return launcher is not None
+    dispatcher, ordinal = configured.dispatcher, call.device.ordinal
+    loaded = LoadedKernel(cubin, call.kernel.entry)
+    carveout = dispatcher.options.get("shared_memory_carveout")
+    if carveout is not None:
+        named = {"default": -1, "maxl1": 0, "maxshared": 100}.get(str(carveout).lower())
+        loaded.set_attribute("PREFERRED_SHARED_MEMORY_CARVEOUT", int(carveout) if named is None else named, ordinal)
+    loaded.allow_shared(configured.sharedmem, ordinal)
+    return Launcher(loaded, call.kernel.arguments, types, lenient=dispatcher.converts, ordinal=ordinal)
 
 
 def _baseline(run: _Run, code: str, reason: str) -> Outcome:
     selection = Selection(BASELINE, code, reason)
     text = "\n".join([f"{run.name}: {reason}", *(f"  {f.stage}: {f.message}" for f in run.failures)])
-    return Outcome(run.name, selection, None, run.race, text, time.monotonic() - run.begin, tuple(run.failures))
+    return Outcome(run.name, selection, None, None, text, time.monotonic() - run.begin, tuple(run.failures))
 
 
 def _failed(run: _Run) -> Outcome:
@@ -289,105 +261,12 @@ def _failed(run: _Run) -> Outcome:
     return _baseline(run, first.code, f"baseline selected: {first.stage} failed ({first.code})")
 
 
-def _report(record: KernelRecord, run: _Run) -> str:
-    from rich.console import Console
-
-    from hybridcc.manifest import manifest_of
-    from hybridcc.report.terminal import show
-
-    out = io.StringIO()
-    show(manifest_of(record), Console(file=out, width=118, no_color=True))
-    text = out.getvalue().rstrip()
-    return f"{text}\n{_race_text(run.race)}".rstrip() if run.race is not None else text
-
-
-def _race_text(raced: Race) -> str:
-    if raced.void:
-        return f"  race: {raced.void}"
-    lines = [f"  race: {raced.facts.get('l2', '')}; {raced.checks} launches of variants compared bit for bit"]
-    if raced.noise_floor is not None:
-        lines.append(f"    baseline against itself: within {raced.noise_floor:.2%}")
-    for name, m in raced.measurements.items():
-        interval = f" [{m.interval[0]:.3f}, {m.interval[1]:.3f}] at {m.confidence:.1%}" if m.interval else ""
-        times = f", {m.baseline_us:.1f} to {m.variant_us:.1f} us" if m.baseline_us and m.variant_us else ""
-        lines.append(f"    {name}: {m.kind} {_ratio(m)}{interval}{times}, {m.blocks} blocks")
-    return "\n".join(lines)
-
-
-# --- the store ---
-
-
-def _identity(run: _Run, kernel: Kernel, launch: Launch, device: Device) -> dict[str, object]:
-    """Everything a decision rests on."""
-    from hybridcc import __version__
-    from hybridcc.ptx import parse
-    from hybridcc.ptx.canonical import canonical_key
-    from hybridcc.runtime.assemble import identity
-
-    return {
-        "ptx": canonical_key(parse(kernel.ptx, kernel.name), kernel.entry),
-        "hybridcc": __version__,
-        "frontend": kernel.frontend,
-        "assembler": str(identity(run.options.assembler)),
-        "arch": kernel.arch,
-        "device": device.name,
-        "driver": device.driver,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "shared_bytes": launch.shared_bytes,
-        "extents": [list(getattr(v, "shape", ())) for v in launch.values],
-        "policy": [run.options.accept, run.options.select],
-        "rewriter": run.options.rewriter,
-        "answers": run.options.answers,
-        "seed": run.options.seed,
-    }
-
-
-def _stored(run: _Run, kernel: Kernel, launch: Launch, device: Device) -> Decision | None:
-    from hybridcc.runtime import store
-
-    key = attempt("store", run.failures, lambda: store.key_of(_identity(run, kernel, launch, device)), "")
-    return attempt("store", run.failures, lambda: store.find(key), None) if key else None
-
-
-def _from_store(
-    run: _Run, found: Decision, kernel: Kernel, types: tuple[Any, ...], launch: Launch, device: Device
-) -> Outcome | None:
-    """An earlier decision, its bytes compared with the baseline's once more before they run; None if they differ."""
-    from hybridcc.runtime.assemble import assemble
-
-    if found.cubin is not None:
-        run.progress(f"{run.name}: checking the variant of an earlier decision")
-        baseline = Contender(BASELINE, assemble(kernel.ptx, kernel.arch, run.options.assembler).bytes, kernel.entry)
-        variant = Contender(found.variant, found.cubin, kernel.entry)
-        raced = race(baseline, [variant], kernel.arguments, launch, device, timed=False)
-        if raced.void or raced.deviations:
-            return None
-    if not _switch(run, kernel, types, found.cubin):
+def _from_store(run: _Run, found: Decision, call: Call, types: tuple[Any, ...]) -> Outcome | None:
+    """An earlier decision, if its variant may still run."""
+    if not decisions.still_good(found, call, run.options):
         return None
+    switch(run.configured, call, types, found.cubin)
     made = time.strftime("%Y-%m-%d", time.gmtime(found.made))
     selection = Selection(found.variant, found.code, f"{found.reason} (decided {made})", measured=True)
     text = f"{run.name}: {selection.reason}"
     return replace(_baseline(run, selection.code, text), selection=selection, text=text, from_store=True)
-
-
-def _save(run: _Run, kernel: Kernel, launch: Launch, device: Device, selection: Selection, cubin: bytes | None) -> None:
-    from hybridcc.runtime import store
-
-    if run.race is None or run.race.void:
-        return  # nothing was measured: the next call may
-    measured = run.race.measurements.get(selection.variant)
-    evidence: dict[str, object] = {"noise_floor": run.race.noise_floor, "facts": dict(run.race.facts)}
-    if measured is not None:
-        evidence |= {"ratio": measured.ratio, "interval": measured.interval, "blocks": measured.blocks}
-    store.save(
-        store.Decision(
-            kernel.name,
-            _identity(run, kernel, launch, device),
-            selection.variant,
-            selection.code,
-            selection.reason,
-            cubin,
-            evidence,
-        )
-    )

@@ -22,7 +22,7 @@ def race_here(examples: Sequence[Launch], progress: Progress, seed: int = 0) -> 
         return None
 
     def run(kernel: Kernel, baseline: Machine, candidates: Sequence[CandidateRecord]) -> Mapping[str, Speed]:
-        from hybridcc.optimizing import speed_of
+        from hybridcc.speeds import speed_of
 
         why_not = _why_not(kernel, device.arch, examples)
         if why_not:

@@ -73,8 +73,8 @@ def to_host(arguments: Sequence[Argument], args: Sequence[Any]) -> tuple[tuple[A
     """
     import numpy as np
 
-    places = [_place(argument, value) for argument, value in zip(arguments, args, strict=True)]
-    spans = [_span(place) for place in places if place is not None and 0 not in place.shape]
+    places = [place_of(argument, value) for argument, value in zip(arguments, args, strict=True)]
+    spans = [span_of(place) for place in places if place is not None and 0 not in place.shape]
     copies = {begin: _fetch(begin, end) for begin, end in _merged(spans)}
     values: list[Any] = []
     for argument, value, place in zip(arguments, args, places, strict=True):
@@ -83,14 +83,14 @@ def to_host(arguments: Sequence[Argument], args: Sequence[Any]) -> tuple[tuple[A
         elif 0 in place.shape:
             values.append(np.empty(place.shape, place.dtype))
         else:
-            first = _span(place)[0]
+            first = span_of(place)[0]
             begin = max(start for start in copies if start <= first)
             values.append(np.ndarray(place.shape, place.dtype, copies[begin], place.address - begin, place.strides))
     return tuple(values), {id(copy): begin for begin, copy in copies.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """An array in device memory; strides in bytes."""
 
     address: int
@@ -107,7 +107,7 @@ def _array_type(argument: Argument) -> ArrayType:
     return argument.type
 
 
-def _place(argument: Argument, value: Any) -> _Place | None:
+def place_of(argument: Argument, value: Any) -> Place | None:
     """None for what is on the host."""
     import numpy as np
 
@@ -118,10 +118,10 @@ def _place(argument: Argument, value: Any) -> _Place | None:
     shape = tuple(interface["shape"])
     strides = interface.get("strides")
     given = tuple(strides) if strides else layout_strides(shape, dtype.itemsize, "C")
-    return _Place(interface["data"][0], shape, given, dtype)
+    return Place(interface["data"][0], shape, given, dtype)
 
 
-def _span(place: _Place) -> tuple[int, int]:
+def span_of(place: Place) -> tuple[int, int]:
     """First address and the one past the last."""
     steps = [(extent - 1) * stride for extent, stride in zip(place.shape, place.strides, strict=True)]
     begin = place.address + sum(step for step in steps if step < 0)
