@@ -98,8 +98,9 @@ def assemble(
     *,
     max_registers: int | None = None,
     name: str = "kernel.ptx",
+    ptxas: Path | None = None,
 ) -> Cubin:
-    """Machine code of ``ptx`` for ``arch`` ("sm_90").
+    """Machine code of ``ptx`` for ``arch`` ("sm_90"). ``ptxas`` is another ptxas to run than the wheel's.
 
     ``flags`` are ptxas's ("-O0", "-fmad=false"), whichever the assembler. A ``.version`` newer than the assembler
     knows is lowered to its newest, and a ``.target`` above ``arch`` to ``arch``; whether the code can live with
@@ -108,7 +109,7 @@ def assemble(
     """
     if max_registers is not None:
         flags = (*flags, f"--maxrregcount={max_registers}")
-    made_by = identity(assembler, flags)
+    made_by = identity(assembler, flags) if ptxas is None else Assembler("ptxas", _version_of(ptxas), flags)
     if _ARCH.fullmatch(arch) is None:
         raise _unknown_architecture(arch, made_by)
     if ".version" not in ptx:
@@ -116,12 +117,12 @@ def assemble(
     text, notes = _ascii(ptx)
     text, target_notes = _fit_target(text, arch)
     notes += target_notes
-    code, log = _run(made_by, text, arch)
+    code, log = _run(made_by, text, arch, ptxas)
     newest = maximum_version(log) if code is None else None
     if newest is not None:
         text, note = _lower_version(text, newest)
         notes += (note,)
-        code, log = _run(made_by, text, arch)
+        code, log = _run(made_by, text, arch, ptxas)
     if code is None:
         raise _failure(made_by, log, text, name, notes)
     accounts = resources(log)
@@ -133,12 +134,24 @@ def assemble(
     return Cubin(code, arch, made_by, accounts, log, notes)
 
 
-def _run(made_by: Assembler, ptx: str, arch: str) -> tuple[bytes | None, str]:
+def _version_of(ptxas: Path) -> str:
+    """Raises InputError for a program that is no ptxas."""
+    try:
+        done = subprocess.run([ptxas, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        found = re.search(r"Ptx optimizing assembler.*\bV([\d.]+)", done.stdout, re.DOTALL)
+    except (OSError, subprocess.TimeoutExpired):
+        found = None
+    if found is None:
+        raise InputError("this is no ptxas that can be run", where=str(ptxas), next_step="give the path of a ptxas")
+    return found[1]
+
+
+def _run(made_by: Assembler, ptx: str, arch: str, ptxas: Path | None) -> tuple[bytes | None, str]:
     match made_by.name:
         case "nvjitlink":
             return _nvjitlink(made_by, ptx, arch)
         case "ptxas":
-            return _ptxas(made_by, ptx, arch)
+            return _ptxas(made_by, ptx, arch, ptxas or toolchain.find("ptxas").path)
         case other:
             assert_never(other)
 
@@ -153,12 +166,12 @@ def _nvjitlink(made_by: Assembler, ptx: str, arch: str) -> tuple[bytes | None, s
     return (answer.code if answer.result == 0 else None), answer.log
 
 
-def _ptxas(made_by: Assembler, ptx: str, arch: str) -> tuple[bytes | None, str]:
+def _ptxas(made_by: Assembler, ptx: str, arch: str, program: Path) -> tuple[bytes | None, str]:
     """(code or None, log)."""
     with tempfile.TemporaryDirectory(prefix="hybridcc-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="ascii")
-        command = [str(toolchain.find("ptxas").path), f"-arch={arch}", "-v", *made_by.flags, str(source)]
+        command = [str(program), f"-arch={arch}", "-v", *made_by.flags, str(source)]
         try:
             done = subprocess.run(
                 [*command, "-o", str(target)],

@@ -95,10 +95,10 @@ def launch_of(
         kernel = with_arguments(kernel)
     if source.examples is not None and not arg and inputs is None:
         return kernel, examples.from_callable(source.examples, kernel, target)[0]
-    return kernel, _launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
+    return kernel, given_launch(kernel, grid, block, arg, inputs, shared_bytes, seed)
 
 
-def _launch(
+def given_launch(
     kernel: Kernel, grid: str, block: str, arg: list[str] | None, inputs: str | None, shared_bytes: int, seed: int
 ) -> Launch:
     from hybridcc.cli.values import parse_value
