@@ -21,6 +21,9 @@ from hybridcc.passes.verify.values import FAMILIES, draw
 TRIPS = (*range(18), 31, 32, 33)
 """Trip counts that any unrolling by 2, 4, 8 or 16 can get wrong; the block's own neighbours are added."""
 
+MOST_RANDOM = 72
+"""Sizes drawn at random lie below this, small ones more often: two trips and a remainder of a loop unrolled by 32."""
+
 LOW_BITS = 31
 """A trip count of 31 runs a loop unrolled by 16 and then, one each, remainders of 8, 4, 2 and 1."""
 
@@ -89,6 +92,28 @@ def requests(kernel: Kernel, plan: Plan, block: Shape, written: frozenset[int] =
     ]
     for row in itertools.zip_longest(*groups):
         yield from (request for request in row if request is not None)
+
+
+def random_request(
+    kernel: Kernel,
+    plan: Plan,
+    block: Shape,
+    written: frozenset[int],
+    rng: np.random.Generator,
+    *,
+    free_block: bool,
+) -> Request:
+    """Anything that ``requests`` would vary, varied at once; ``free_block`` lets the block's width vary too."""
+    sizes = {size: int(MOST_RANDOM * rng.random() ** 2) for size in plan.sizes}
+    family = str(rng.choice(("random", "signed", *FAMILIES)))
+    request = Request("at random", family, sizes, everywhere=bool(rng.integers(2)), offset=int(rng.integers(4)))
+    sharing = list(_aliases(kernel, sizes, written))
+    if sharing and rng.random() < 0.2:
+        chosen = sharing[rng.integers(len(sharing))]
+        request = replace(request, same=chosen.same, shift=chosen.shift, offset=0)
+    if free_block and plan.cover != "exact" and rng.random() < 0.3:
+        request = replace(request, block=(int(rng.integers(1, 2 * block[0] + 1)), block[1], block[2]))
+    return request
 
 
 def middle_sizes(plan: Plan) -> dict[str, int]:

@@ -39,6 +39,26 @@ def launches_for(kernel: Kernel, examples: Sequence[Launch], *, seed: int, execu
     return LaunchSource(_alternate(streams), tuple(str(plan) for plan, _ in accepted))
 
 
+def random_launches(
+    kernel: Kernel, examples: Sequence[Launch] = (), *, seed: int, execute: Execute
+) -> Iterator[Launch]:
+    """Launches without end: sizes, values, blocks and the way arrays lie drawn at random from the same plans."""
+    rng = np.random.default_rng(seed)
+    settings: list[tuple[Plan, frozenset[int], Shape, Shape, int]] = []
+    for example in examples:
+        plan = _loosest(kernel, example, seed, execute)
+        pilot = inputs.make(kernel, plan, inputs.pilot(plan), example.block, example.grid, seed)
+        written = _written(kernel, pilot, execute) or frozenset()
+        settings.append((plan, written, example.block, example.grid, example.shared_bytes))
+    if not examples:
+        block = block_for(kernel)
+        settings = [(plan, written, block, (1, 1, 1), 0) for plan, written in _accepted(kernel, block, seed, execute)]
+    while settings:
+        plan, written, block, grid, shared_bytes = settings[rng.integers(len(settings))]
+        request = inputs.random_request(kernel, plan, block, written, rng, free_block=not examples)
+        yield inputs.make(kernel, plan, request, block, grid, int(rng.integers(1 << 31)), written, shared_bytes)
+
+
 def axes_of(kernel: Kernel) -> int:
     """1 to 3: the highest axis of the special registers that the kernel reads."""
     used = set(re.findall(r"%(?:tid|ctaid)\.([xyz])", kernel.ptx))

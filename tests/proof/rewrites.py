@@ -38,6 +38,7 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     "saxpy": _extents(6, 13),
     "prefix": _extents(5, 6, 14),
     "reduce_shared": _extents(5, 12),
+    "warp_sum": _extents(5, 12),
 }
 
 
@@ -334,7 +335,21 @@ fma.rn.f32 %f29, %g0, %g1, %f29;
     return spliced(base("dot_rows"), "@%p1 bra 	$L__BB0_9;", "$L__BB0_8:", new)
 
 
+def _warp_sum(unroll: int) -> str:
+    """Numbers in place of registers, no predicates, and the lane from 32 bits."""
+    new = "$L__BB0_2:\nmov.f32 %g0, %f14;\n"
+    for step, distance in enumerate((16, 8, 4, 2, 1)):
+        new += f"""mov.b32 %i0, %g{step};
+shfl.sync.down.b32 %i1, %i0, {distance}, 31, -1;
+mov.b32 %g{step + 10}, %i1;
+add.f32 %g{step + 1}, %g{step}, %g{step + 10};
+"""
+    new += "mov.f32 %f3, %g5;\nand.b32 %i2, %r1, 31;\nsetp.ne.s32 %p8, %i2, 0;\n"
+    return spliced(base("warp_sum"), "ld.global.f32 	%f14, [%rd13];", "@%p8 bra", new)
+
+
 REWRITES = {
+    "warp_sum": _warp_sum,
     "dot_rows_vector": _dot_rows_vector,
     "dot_rows_pipelined": _dot_rows_pipelined,
     "prefix_forwarded": _prefix_forwarded,

@@ -132,6 +132,20 @@ def reduce_shared(x, o):
         o[cuda.blockIdx.x] = s[0]
 
 
+def warp_sum(x, o):
+    i = cuda.grid(1)
+    v = float32(0)
+    if i < x.shape[0]:
+        v = x[i]
+    v += cuda.shfl_down_sync(0xFFFFFFFF, v, 16)
+    v += cuda.shfl_down_sync(0xFFFFFFFF, v, 8)
+    v += cuda.shfl_down_sync(0xFFFFFFFF, v, 4)
+    v += cuda.shfl_down_sync(0xFFFFFFFF, v, 2)
+    v += cuda.shfl_down_sync(0xFFFFFFFF, v, 1)
+    if cuda.threadIdx.x % 32 == 0:
+        o[i // 32] = v
+
+
 SIGNATURES: dict[str, tuple[Any, Any]] = {
     "conv1d": (conv1d, void(VECTOR, VECTOR, VECTOR)),
     "colsum": (colsum, void(MATRIX, VECTOR)),
@@ -144,6 +158,7 @@ SIGNATURES: dict[str, tuple[Any, Any]] = {
     "saxpy": (saxpy, void(float32, VECTOR, VECTOR)),
     "prefix": (prefix, void(MATRIX, VECTOR)),
     "reduce_shared": (reduce_shared, void(VECTOR, VECTOR)),
+    "warp_sum": (warp_sum, void(VECTOR, VECTOR)),
 }
 
 
@@ -157,3 +172,18 @@ def kernel(name: str) -> Any:
 
     function, signature = SIGNATURES[name]
     return replace(compile(function, signature, "sm_90"), ptx=base(name), entry=name, name=name)
+
+
+def examples(name: str) -> tuple[Any, ...]:
+    """Launches that a kernel needs where its contract is not in its types: threads to a block, elements to a warp."""
+    import numpy as np
+
+    from hybridcc.passes.verify.launch import Launch
+
+    x = np.random.default_rng(1).standard_normal(700, dtype=np.float32)
+    match name:
+        case "reduce_shared":
+            return (Launch((3, 1, 1), (256, 1, 1), (x, np.zeros(3, np.float32))),)
+        case "warp_sum":
+            return (Launch((3, 1, 1), (64, 1, 1), (x[:150].copy(), np.zeros(6, np.float32))),)
+    return ()

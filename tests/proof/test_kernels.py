@@ -13,6 +13,7 @@ from hybridcc.passes.verify import proving
 QUICK = [
     ("saxpy", "saxpy", 1),
     ("stencil", "stencil", 1),
+    ("warp_sum", "warp_sum", 1),
     ("colsum", "colsum", 4),
     ("conv1d", "conv1d", 1),
 ]

@@ -68,6 +68,9 @@ def check(certificate: Certificate, base: Program, candidate: Program, premises:
         raise Rejected("certificate", "it is about other kernels")
     if base.interface != candidate.interface:
         raise Rejected("interface", "parameters, directives or variables differ")
+    unwritten = candidate.live_before(0) - base.live_before(0)
+    if unwritten:  # not even one unknown value: the assembler may give each use another
+        raise Rejected("interface", f"{', '.join(sorted(unwritten))} may be read before it is written")
     _check_shape(certificate)
     inner = [node for node in certificate.nodes if node.name != ENTRY]
     commuting = order_is_free(base, candidate)
