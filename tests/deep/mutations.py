@@ -107,9 +107,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def run(key: Key) -> dict[str, Any]:
-    from tests.proof.judging import judge, task
-
     from hybridcc.passes.verify import proving
+    from tests.proof.judging import judge, task
 
     kernel, rewrite, unroll, seed, batch = key
     before = time.process_time()
