@@ -6,20 +6,19 @@ race goes on without the contender that did it. Nothing of the user's memory is 
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from hybridcc.passes.kernel import Argument
-from hybridcc.passes.verify.launch import Launch, buffers
-from hybridcc.runtime import race_children, race_job, race_statistics
+from hybridcc.passes.verify.launch import Launch
+from hybridcc.runtime import race_children, race_guards, race_job, race_memory, race_roofline, race_statistics
 from hybridcc.runtime.device import Device
 from hybridcc.runtime.race_children import Children
 from hybridcc.runtime.race_job import Contender, Job
+from hybridcc.runtime.race_roofline import NO_WORK, Work
 from hybridcc.runtime.race_statistics import CHECKS_DURING, CONTROL, Measurement, Sample
 
 BASELINE = "baseline"
@@ -102,37 +101,30 @@ def race(
     progress: Progress = lambda message: None,
     children: Children | None = None,
     compared: int = COMPARED,
+    work: Work = NO_WORK,
 ) -> Race:
     """Compare and time ``variants`` against ``baseline`` on the values of ``launch`` (host arrays, never written).
 
     ``timed`` False only compares. ``compared`` launches of each variant are compared at least. ``alignments`` are of
     the caller's own buffers where those of ``launch`` are copies. ``children`` are processes to race in again and
-    again; without them each is started afresh. Raises InputError when the values do not fit the arguments, DeviceError
-    when no child can be started.
+    again; without them each is started afresh. ``work`` is what any right kernel has to do: what would be faster than
+    this GPU can do it is no measurement. Raises InputError when the values do not fit the arguments, DeviceError when
+    no child can be started.
     """
     heard = _Heard()
-    with _folder(launch) as folder, ExitStack() as stack:
+    heard.notes |= {f"-O0 of {c.name}": c.untwinned for c in (baseline, *variants) if c.twins is None}
+    with race_job.folder_for(launch) as folder, ExitStack() as stack:
         used = children if children is not None else stack.enter_context(Children())
         used.start(PROCESSES if timed else 1)
-        parameters = race_job.parameters_of(arguments, launch)
-        job = Job(
-            contenders=tuple((c.name, c.entry) for c in (baseline, *variants)),
-            parameters=parameters,
-            grid=launch.grid,
-            block=launch.block,
-            shared_bytes=launch.shared_bytes,
-            sizes=tuple(root.nbytes for root in buffers(launch)),
-            alignments=tuple(alignments) or race_job.alignments_of(launch),
-            budget_s=budget_s / PROCESSES,
-            seed=seed,
-            device_uuid=device.uuid,
-            timed=timed,
-            compared=-(-compared // (PROCESSES * CHECKS)) if timed else compared,
-            twins=tuple(c.name for c in (baseline, *variants) if c.twins is not None),
-            counted=tuple(c.name for c in variants if c.counted),
-            shapes=race_job.other_shapes(launch),
-        )
-        race_job.write(folder, job, (baseline, *variants), launch)
+        job = race_job.job_of(
+            (baseline, *variants), arguments, launch, device.uuid, budget_s=budget_s / PROCESSES, timed=timed,
+            alignments=alignments, compared=-(-compared // (PROCESSES * CHECKS)) if timed else compared,
+        )  # fmt: skip
+        try:
+            race_job.write(folder, job, (baseline, *variants), launch)
+        except OSError as error:
+            why = f"memory: the arguments cannot be handed to the racing process: {error.strerror}"
+            return Race({}, None, (), {}, void=why, next_step=race_memory.SMALLER)
         for process in range(PROCESSES if timed else 1):
             if process:  # compared once
                 job = replace(job, twins=(), counted=(), shapes=())
@@ -140,22 +132,43 @@ def race(
             _run(folder, replace(job, seed=seed * PROCESSES + process), process, used, heard)
             if heard.void:
                 break
-    return _conclude(heard, [v.name for v in variants], timed)
+    return _conclude(heard, [v.name for v in variants], timed, launch.threads, work)
 
 
-def _triple(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))
-
-
-def _conclude(heard: _Heard, names: Sequence[str], timed: bool) -> Race:
+def _conclude(heard: _Heard, names: Sequence[str], timed: bool, threads: int, work: Work) -> Race:
     standing = [name for name in names if name not in heard.out]
     control, measurements = None, {}
     if timed and not heard.void:
         control, measurements = race_statistics.measure(heard.samples, standing)
+        own = _impossible(heard, control.variant_us, CONTROL, threads, work)
+        if own:
+            heard.void, heard.next_step = own, _DISTRUST
+            control, measurements = None, {}
+        measurements = {name: _believed(name, each, heard, threads, work) for name, each in measurements.items()}
     return Race(
         measurements, control, tuple(heard.deviations), heard.facts, tuple(heard.samples), heard.void,
         heard.next_step, heard.compared, heard.notes, heard.guards,
     )  # fmt: skip
+
+
+_DISTRUST = "race again; if it stays, report it with the GPU's and driver's names"
+
+
+def _believed(name: str, measured: Measurement, heard: _Heard, threads: int, work: Work) -> Measurement:
+    """No verdict where the time cannot be, or where no guard held and the original itself was raced."""
+    why = _impossible(heard, measured.variant_us, name, threads, work)
+    if why:
+        return replace(measured, kind="inconclusive", reason=why, next_step=_DISTRUST)
+    if race_guards.never_held(heard.guards.get(name, ())):
+        why = "no guard held on these values: the original was raced"
+        return replace(measured, kind="inconclusive", reason=why, next_step="race on values that meet the guard")
+    return measured
+
+
+def _impossible(heard: _Heard, launch_us: float | None, name: str, threads: int, work: Work) -> str:
+    launches = int(heard.facts.get("launches", {}).get(name, 1))
+    known = race_roofline.bounds(heard.facts, threads, launches, work)
+    return "" if launch_us is None else race_roofline.impossible(launch_us, known)
 
 
 def _run(folder: Path, job: Job, place: int, children: Children, heard: _Heard) -> None:
@@ -248,6 +261,10 @@ def _hear(event: str, message: dict[str, Any], heard: _Heard) -> None:
             heard.void, heard.next_step = message["reason"], message["next_step"]
 
 
+def _triple(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
 def _deviates(message: Mapping[str, Any], heard: _Heard) -> None:
     name = message["contender"]
     place = f"byte {message['byte']} of buffer {message['buffer']}"
@@ -262,13 +279,3 @@ def _deviates(message: Mapping[str, Any], heard: _Heard) -> None:
     elif name not in heard.out:
         heard.out.add(name)
         heard.deviations.append(Deviation(name, what))
-
-
-@contextmanager
-def _folder(launch: Launch) -> Iterator[Path]:
-    """A folder for the job, in shared memory where it fits: the arguments may be gigabytes."""
-    needed = sum(root.nbytes for root in buffers(launch))
-    shared = Path("/dev/shm")
-    place = str(shared) if shared.is_dir() and shutil.disk_usage(shared).free > 2 * needed else None
-    with tempfile.TemporaryDirectory(prefix="hybridcc-race-", dir=place) as folder:
-        yield Path(folder)

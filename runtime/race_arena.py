@@ -66,7 +66,7 @@ class Arena:
     """The caller's values, buffer by buffer."""
     sets: list[BufferSet]
     comparer: Comparer
-    scrubber: Scrubber
+    scrubber: Scrubber | None
     runners: dict[str, Runner] = field(default_factory=dict)
     loaded: list[Runner] = field(default_factory=list)
 
@@ -83,7 +83,8 @@ def set_up(job: Job, folder: Path, facts: device.Device) -> Arena:
     for index, address in enumerate(pristine):
         race_memory.upload(address, np.fromfile(folder / f"buffer{index}.bin", np.uint8))
     sets = [race_memory.buffer_set(job.sizes, job.alignments) for _ in range(count)]
-    arena = Arena(job, folder, stream, pristine, sets, comparer, Scrubber(stream, facts))
+    scrubber = Scrubber(stream, facts) if job.scrub else None
+    arena = Arena(job, folder, stream, pristine, sets, comparer, scrubber)
     for name, entry in job.contenders:
         tell("begin", contender=name)
         arena.runners[name] = load(arena, name, f"{name}.cubin", entry)
@@ -100,7 +101,8 @@ def tear_down(arena: Arena) -> None:
         drop_graph(runner)
         runner.loaded.unload()
     arena.comparer.kernel.unload()
-    arena.scrubber.kernel.unload()
+    if arena.scrubber is not None:
+        arena.scrubber.kernel.unload()
     race_memory.free_all()
     call(driver.cuStreamDestroy, arena.stream)
 

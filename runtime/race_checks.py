@@ -26,6 +26,8 @@ class Expected:
     written: tuple[int, ...]
     in_place: bool
     """Whether results depend on what the outputs held: then values are put back before each sample."""
+    written_bytes: int = 0
+    """That a launch changes: it stores so many at least."""
 
 
 def expected_of(arena: Arena) -> Expected:
@@ -57,8 +59,18 @@ def expected_of(arena: Arena) -> Expected:
         _run(arena, baseline, written)
         poisoned = race_memory.snapshot(arena.sets[0], arena.stream)
         in_place = arena.comparer.difference(plain, poisoned, sizes) is not None
+        restore(arena, (0,), written)
+    changed = sum(
+        arena.comparer.count(new, old, whole)
+        for new, old, whole in zip(
+            plain.allocations if poisoned is None else poisoned.allocations,
+            before.allocations if poisoned is None else arena.sets[0].allocations,
+            plain.wholes,
+            strict=True,
+        )
+    )
     race_memory.free(before)
-    return Expected(plain, poisoned, written, in_place)
+    return Expected(plain, poisoned, written, in_place, changed)
 
 
 def check_all(arena: Arena, expected: Expected, phase: str) -> None:
@@ -97,7 +109,8 @@ def check(arena: Arena, name: str, expected: Expected, phase: str) -> None:
 def _run(arena: Arena, runner: Runner, poison: Sequence[int], shape: tuple[Shape, Shape] | None = None) -> None:
     """One launch on set 0 from the caller's values, the buffers ``poison`` poisoned; waits for its end."""
     restore(arena, (0,), poison)
-    arena.scrubber.run()
+    if arena.scrubber is not None:
+        arena.scrubber.run()
     launch(arena, runner, 0, shape)
     call(bindings().cuStreamSynchronize, arena.stream)
 

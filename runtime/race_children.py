@@ -33,7 +33,6 @@ class Child:
 
     def __init__(self) -> None:
         """Raises DeviceError when Python cannot be started."""
-        paths = [path for path in (_root_of_package(), os.environ.get("PYTHONPATH", "")) if path]
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
         self.jobs = 0
         try:
@@ -42,7 +41,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                env={**os.environ, "PYTHONPATH": python_path()},
             )
         except OSError as error:
             self._errors.close()
@@ -137,8 +136,9 @@ class Children:
             self._idle.popitem()[1].close()
 
 
-def _root_of_package() -> str:
-    """Where ``import hybridcc`` found it, so that the child finds the same."""
+def python_path() -> str:
+    """With the place where ``import hybridcc`` found it ahead, so that the child finds the same."""
     import hybridcc
 
-    return str(Path(hybridcc.__file__).resolve().parents[1])
+    root = str(Path(hybridcc.__file__).resolve().parents[1])
+    return os.pathsep.join(path for path in (root, os.environ.get("PYTHONPATH", "")) if path)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +29,10 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One cubin in a race; the baseline is called ``baseline``.
+    """One cubin in a race; the baseline is called ``baseline``. race_entrants makes all of it from PTX.
 
-    ``twins`` are the same PTX assembled with -O3 and -O0, both with -fmad=false (race_twins), to be compared with one
-    another; ``counted`` is a clone that counts how often its guards hold (race_guards). Empty: not looked at.
+    ``twins`` are the same PTX assembled with -O3 and -O0, both with -fmad=false, to be compared with one another, and
+    ``untwinned`` says why there are none; ``counted`` is a clone that counts how often its guards hold.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Contender:
     entry: str
     twins: tuple[bytes, bytes] | None = None
     counted: bytes = b""
+    untwinned: str = "there is no PTX of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,39 @@ class Job:
     """Contenders with ``<name>.counted.cubin``, which counts how often its guards hold."""
     shapes: tuple[tuple[Shape, Shape], ...] = ()
     """(grid, block) besides the caller's at which memory is compared, where the baseline allows it."""
+    scrub: bool = True
+    """Whether shared memory is filled before compared launches."""
+
+
+def job_of(
+    contenders: Sequence[Contender],
+    arguments: Sequence[Argument],
+    launch: Launch,
+    device_uuid: str,
+    *,
+    budget_s: float = 0.0,
+    timed: bool = True,
+    alignments: Sequence[int] = (),
+    compared: int = 10,
+) -> Job:
+    """The baseline comes first. Raises InputError when the values do not fit the arguments."""
+    return Job(
+        contenders=tuple((c.name, c.entry) for c in contenders),
+        parameters=parameters_of(arguments, launch),
+        grid=launch.grid,
+        block=launch.block,
+        shared_bytes=launch.shared_bytes,
+        sizes=tuple(root.nbytes for root in buffers(launch)),
+        alignments=tuple(alignments) or alignments_of(launch),
+        budget_s=budget_s,
+        seed=0,
+        device_uuid=device_uuid,
+        timed=timed,
+        compared=compared,
+        twins=tuple(c.name for c in contenders if c.twins is not None),
+        counted=tuple(c.name for c in contenders if c.counted),
+        shapes=other_shapes(launch),
+    )
 
 
 def parameters_of(arguments: Sequence[Argument], launch: Launch) -> Parameters:
@@ -112,6 +149,16 @@ def parameters_of(arguments: Sequence[Argument], launch: Launch) -> Parameters:
         else:
             data += np.asarray(value).astype(PTX_NUMPY[ptx_type]).tobytes()
     return Parameters(bytes(data), tuple(offsets), tuple(pointers))
+
+
+@contextmanager
+def folder_for(launch: Launch) -> Iterator[Path]:
+    """A folder for a job, in shared memory where it fits: the arguments may be gigabytes."""
+    needed = sum(root.nbytes for root in buffers(launch))
+    shared = Path("/dev/shm")
+    place = str(shared) if shared.is_dir() and shutil.disk_usage(shared).free > 2 * needed else None
+    with tempfile.TemporaryDirectory(prefix="hybridcc-race-", dir=place) as folder:
+        yield Path(folder)
 
 
 def write(folder: Path, job: Job, contenders: Sequence[Contender], launch: Launch) -> None:

@@ -34,7 +34,7 @@ COMPARE_PTX = """.version 7.0
 .target sm_52
 .address_size 64
 
-// The lowest index at which two arrays of 32-bit words differ goes into *found by minimum.
+// The lowest index at which two arrays of 32-bit words differ goes into found[0] by minimum; found[1] counts them.
 .visible .entry compare(.param .u64 left, .param .u64 right, .param .u64 words, .param .u64 found)
 {
     .reg .pred %p<3>;
@@ -66,6 +66,7 @@ $NEXT:
     setp.eq.s32 %p2, %r5, %r6;
     @%p2 bra $SAME;
     red.global.min.u64 [%rd4], %rd5;
+    red.global.add.u64 [%rd4+8], 1;
 $SAME:
     add.s64 %rd5, %rd5, %rd7;
     bra $NEXT;
@@ -191,12 +192,21 @@ class Comparer:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.kernel = LoadedKernel(COMPARE_PTX.encode() + b"\0", "compare")
-        self._found = allocate(8)
+        self._found = allocate(16)
 
     def first(self, left: int, right: int, size: int) -> int | None:
         """The first differing byte (rounded down to a word) of two device arrays; ``size`` in whole words."""
+        word, _ = self._compare(left, right, size)
+        return None if word == NOTHING else word * WORD
+
+    def count(self, left: int, right: int, size: int) -> int:
+        """How many bytes differ, in whole words."""
+        return self._compare(left, right, size)[1] * WORD
+
+    def _compare(self, left: int, right: int, size: int) -> tuple[int, int]:
+        """(the first differing word or NOTHING, how many differ)."""
         driver = bindings()
-        upload(self._found, np.array([NOTHING], np.uint64))
+        upload(self._found, np.array([NOTHING, 0], np.uint64))
         values = ctypes.create_string_buffer(struct.pack("=4Q", left, right, size // WORD, self._found), 32)
         base = ctypes.addressof(values)
         pointers = (ctypes.c_void_p * 4)(base, base + 8, base + 16, base + 24)
@@ -206,8 +216,8 @@ class Comparer:
             ctypes.addressof(pointers), 0,
         )  # fmt: skip
         call(driver.cuStreamSynchronize, self._stream)
-        (word,) = struct.unpack("=Q", download(self._found, 8))
-        return None if word == NOTHING else word * WORD
+        word, count = struct.unpack("=2Q", download(self._found, 16))
+        return word, count
 
     def works(self) -> bool:
         """Whether it finds one planted word, at the very end, and nothing where nothing is."""

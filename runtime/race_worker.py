@@ -75,7 +75,10 @@ def race(arena: Arena, facts: device.Device) -> None:
         "device",
         **asdict(facts),
         driver_version=reader.driver_version() if reader else "",
+        **_peaks(facts),
         l2=_policy(arena),
+        sets=len(arena.sets),
+        written_bytes=expected.written_bytes,
         launches={name: runner.launches for name, runner in arena.runners.items()},
     )
     blocks = job.blocks or blocks_for(job.budget_s, block_seconds(arena, rivals, watch, reader, expected.in_place))
@@ -92,9 +95,32 @@ def _take_device(uuid: str) -> device.Device:
     for ordinal in range(call(driver.cuDeviceGetCount)):
         facts = device.device(ordinal)
         if uuid in ("", facts.uuid):
+            if _attribute("MPS_ENABLED", ordinal):
+                raise Stop(
+                    "this GPU is shared by NVIDIA's Multi-Process Service (MPS): what is timed would be others' too",
+                    "stop MPS (echo quit | nvidia-cuda-mps-control), or race on a GPU without it",
+                )
             use_primary_context(ordinal)
             return facts
     raise Stop(f"no GPU {uuid} in the racing process", "check CUDA_VISIBLE_DEVICES")
+
+
+def _attribute(name: str, ordinal: int) -> int:
+    """0 where these bindings or this driver know no such attribute."""
+    driver = bindings()
+    which = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}", None)
+    if which is None:
+        return 0
+    try:
+        return int(call(driver.cuDeviceGetAttribute, which, call(driver.cuDeviceGet, ordinal)))
+    except DeviceError:
+        return 0
+
+
+def _peaks(facts: device.Device) -> dict[str, float]:
+    """``peak_gb_s``: the memory's clock, twice a cycle, over its bus; ``peak_sm_mhz``. 0 where it tells none."""
+    khz, bits = (_attribute(n, facts.ordinal) for n in ("MEMORY_CLOCK_RATE", "GLOBAL_MEMORY_BUS_WIDTH"))
+    return {"peak_gb_s": khz * 1e3 * 2 * bits / 8 / 1e9, "peak_sm_mhz": _attribute("CLOCK_RATE", facts.ordinal) / 1e3}
 
 
 def _policy(arena: Arena) -> str:

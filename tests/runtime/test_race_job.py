@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hybridcc.passes.arguments import flatten
 from hybridcc.passes.verify.launch import Launch, memory
 from hybridcc.runtime import race_job, race_memory
 from hybridcc.runtime.assemble import assemble
-from hybridcc.runtime.race_job import Contender, Job
+from hybridcc.runtime.race_job import Contender
 
 
 def arguments_of(*types):
@@ -23,18 +24,11 @@ def arguments_of(*types):
 
 
 def job_of(arguments, launch):
-    return Job(
-        contenders=(("baseline", "k"), ("v", "k")),
-        parameters=race_job.parameters_of(arguments, launch),
-        grid=launch.grid,
-        block=launch.block,
-        shared_bytes=launch.shared_bytes,
-        sizes=tuple(len(data) for data in memory(launch)),
-        alignments=race_job.alignments_of(launch),
-        budget_s=1.5,
-        seed=3,
-        device_uuid="ab",
-    )
+    contenders = [Contender("baseline", b"", "k"), Contender("v", b"", "k", (b"", b""), b"counted")]
+    made = race_job.job_of(contenders, arguments, launch, "ab", budget_s=1.5)
+    assert made.sizes == tuple(len(data) for data in memory(launch))
+    assert (made.twins, made.counted) == (("v",), ("v",))
+    return replace(made, seed=3)
 
 
 def test_a_job_reads_back_as_it_was_written(tmp_path):
@@ -96,10 +90,11 @@ def test_the_comparison_finds_the_first_word_that_differs(planted):
     if planted is not None:
         right[planted] ^= 1 << 31
         right[1000:] += planted < 1000
-    found = np.array([race_memory.NOTHING], np.uint64)
+    found = np.array([race_memory.NOTHING, 0], np.uint64)
     words = np.uint64(left.size)
     execute(race_memory.COMPARE_PTX, "compare", (2, 1, 1), (64, 1, 1), [left, right, words, found])
     assert int(found[0]) == (race_memory.NOTHING if planted is None else planted)
+    assert int(found[1]) == np.count_nonzero(left != right)
 
 
 def test_the_racing_process_starts_from_any_folder_and_says_when_there_is_no_gpu(tmp_path):

@@ -13,6 +13,7 @@ from hybridcc.runtime import race_children
 from hybridcc.runtime.device import Device
 from hybridcc.runtime.race import COMPARED, Contender, race
 from hybridcc.runtime.race_children import Children
+from hybridcc.runtime.race_roofline import Work
 from tests.simulated.gpu import NOISE
 from tests.simulated.worker import COMMAND
 
@@ -161,3 +162,24 @@ def test_short_budgets_say_what_to_do():
     raced = run(contender("v"), budget_s=0.01)
     assert "too few blocks" in raced.void
     assert raced.next_step
+
+
+def test_under_mps_nothing_is_raced(monkeypatch):
+    monkeypatch.setenv("HYBRIDCC_SIMULATED_MPS", "1")
+    raced = run(contender("v"))
+    assert "MPS" in raced.void
+    assert "nvidia-cuda-mps-control" in raced.next_step
+
+
+def test_a_time_that_the_gpu_cannot_reach_is_no_measurement():
+    """Memory of this GPU moves 4.8 TB/s: 1 GB takes 208 us."""
+    raced = run(contender("v"), baseline=contender("baseline", 300.0), work=Work(bytes=10**9))
+    assert raced.measurements["v"].kind == "inconclusive"
+    assert "GB/s" in raced.measurements["v"].reason
+    assert "GB/s" in run(contender("v"), work=Work(bytes=10**9)).void
+
+
+def test_a_guard_that_never_holds_makes_the_race_void():
+    raced = run(Contender("v", code(10.0), "k", counted=code(does="counts", counts=[0, 256])))
+    assert raced.measurements["v"].kind == "inconclusive"
+    assert "no guard held" in raced.measurements["v"].reason

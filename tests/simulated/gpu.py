@@ -332,6 +332,7 @@ def compare(gpu: Simulated, launched: Launched) -> None:
     differs = np.flatnonzero(_words(left, words) != _words(right, words))
     if differs.size:
         ctypes.c_uint64.from_address(found).value = int(differs[0])
+        ctypes.c_uint64.from_address(found + 8).value = differs.size
 
 
 def scrub(gpu: Simulated, launched: Launched) -> None:
