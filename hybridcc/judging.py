@@ -11,6 +11,7 @@ from hybridcc.attempt import attempt
 from hybridcc.conversation import Turn
 from hybridcc.errors import MissingExtra
 from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.rewrite.lints import Finding
 from hybridcc.passes.splice import splice
 from hybridcc.passes.splice.candidate import Candidate
 from hybridcc.passes.verdict import Tested, Unknown
@@ -57,11 +58,17 @@ def judge_spliced(
     first = state.seen.setdefault((record.region, canonical_key(spliced.module, kernel.entry)), name)
     if first != name:
         return replace(record, fate=Fate("skipped", "DUPLICATE", f"up to names the same as {first}"))
+    record = replace(record, findings=lint(state, spliced.module))
+    known = {(f.code, f.line) for f in state.findings}
+    wrong = next((f for f in record.findings if f.severity == "error" and (f.code, f.line) not in known), None)
+    if wrong is not None:
+        return replace(record, fate=Fate("failed", wrong.code, f"lint: {wrong.line}\n{wrong.text}"))
     failed: list[Failure] = []
     machine = attempt("assemble", failed, lambda: _assemble(kernel, state.baseline, text, name, work.options), None)
     if machine is None:
         return _failed(record, failed)
-    record = _with_instructions(replace(record, machine=machine), state)
+    findings = lint(state, spliced.module, machine)
+    record = _with_instructions(replace(record, machine=machine, findings=findings), state)
     if record.fate is not PENDING:
         return record
     evidence = attempt("verify", failed, lambda: _verify(kernel, name, text, spliced.rewritten, work), None)
@@ -69,6 +76,32 @@ def judge_spliced(
         return _failed(record, failed)
     explanation = "" if region is None else _explain(kernel, region, spliced, evidence)
     return replace(record, evidence=evidence, explanation=explanation)
+
+
+def lint(state: State, module: Module, machine: Machine | None = None) -> tuple[Finding, ...]:
+    """What the lints say of the PTX, and of the assembler's figures where there are any; advice, so a fault in one of
+    them is no failure of the build. An architecture that the table of targets lacks has none."""
+    from hybridcc.passes.rewrite import lints
+
+    kernel = state.kernel
+    found = attempt("lint", [], lambda: lints.check(module, kernel.entry, kernel.arch), ())
+    if machine is None:
+        return found
+    cubin, threads = machine.cubin, kernel.launch_bounds.max_threads
+    figures = attempt(
+        "lint",
+        [],
+        lambda: lints.check_machine(
+            kernel.arch,
+            registers=cubin.registers,
+            shared=cubin.shared_bytes,
+            spill_stores=cubin.spill_stores,
+            spill_loads=cubin.spill_loads,
+            threads=threads,
+        ),
+        (),
+    )
+    return (*found, *figures)
 
 
 def _explain(kernel: Kernel, region: Region, spliced: Candidate, evidence: Examination) -> str:

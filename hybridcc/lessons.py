@@ -27,6 +27,7 @@ _ABOUT_CANDIDATE = ("the executor cannot run the candidate", "not exercised")
 _ABOUT_BASELINE = ("void", "no module named", "the prover needs")
 """How those begin that no rewrite can help."""
 
+MOST_FINDINGS = 4
 MOST_OPCODES = 12
 """Of machine code, that a lesson lists: those whose number changed most."""
 
@@ -40,7 +41,7 @@ def lesson_of(candidate: CandidateRecord, accept: Accept) -> Lesson | None:
     """What to tell about a candidate that did not pass; None where it passed, or where the fault is not its own."""
     fate = candidate.fate
     if fate.code == "SASS_UNCHANGED":
-        return Lesson(fate.code, SAME_MACHINE_CODE)
+        return Lesson(fate.code, "\n".join([SAME_MACHINE_CODE, *_advice(candidate)]))
     if fate.kind == "failed":
         if fate.code in _OUR_FAULTS or not fate.detail.startswith(_STAGES):
             return None
@@ -94,8 +95,17 @@ def lesson_of_speed(
         )
     code = {"slower": "SLOWER", "faster": "FASTER"}[speed.kind]
     return Lesson(
-        code, "\n".join([head, "Its machine code differs so:", *_difference(baseline, machine, before, after)])
+        code,
+        "\n".join(
+            [head, "Its machine code differs so:", *_difference(baseline, machine, before, after), *_advice(candidate)]
+        ),
     )
+
+
+def _advice(candidate: CandidateRecord) -> list[str]:
+    """What the lints say of it, the deepest in loops first."""
+    told = list(dict.fromkeys(str(finding) for finding in candidate.findings))[:MOST_FINDINGS]
+    return ["What the lints say of it:", *(f"  {finding}" for finding in told)] if told else []
 
 
 def has_helped(about: CandidateRecord, answer: CandidateRecord, accept: Accept) -> bool:

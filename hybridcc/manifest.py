@@ -97,6 +97,7 @@ def _architecture(record: KernelRecord, a: ArchitectureRecord) -> dict[str, Any]
         "baseline": {"ptx_sha256": sha256(a.baseline_ptx), **_machine(a.baseline)},
         "regions": [asdict(r) for r in a.regions],
         "candidates": [_candidate(c) for c in a.candidates],
+        "lints": [asdict(finding) for finding in a.findings],
         "failures": [asdict(failure) for failure in a.failures],
     }
 
@@ -114,6 +115,7 @@ def _candidate(c: CandidateRecord) -> dict[str, Any]:
         "verdict": None if c.evidence is None else verdict_data(c.evidence.verdict),
         "evidence": None if c.evidence is None else _evidence(c.evidence),
         "explanation": c.explanation,
+        "lints": [asdict(finding) for finding in c.findings],
         "speed": asdict(c.speed),
         **_machine(c.machine),
     }

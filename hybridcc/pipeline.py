@@ -15,7 +15,7 @@ from hybridcc.asking import regions_of
 from hybridcc.attempt import attempt
 from hybridcc.conversation import Asker, Conversation
 from hybridcc.errors import AssemblyError, PtxRefused
-from hybridcc.judging import judge, read_baseline
+from hybridcc.judging import judge, lint, module_of, read_baseline
 from hybridcc.lessons import has_helped, lesson_of
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch
@@ -105,6 +105,7 @@ def _begin(kernel: Kernel, work: Work) -> State:
     work.progress(f"{kernel.name} {kernel.arch}: baseline")
     state = State(kernel, _baseline(kernel, work.options))
     read_baseline(state)
+    state.findings = lint(state, module_of(kernel), state.baseline)
     for region in attempt("regions", state.failures, lambda: regions_of(kernel, work.options.regions), ()):
         state.regions.append((region, _ask(region, work, state.failures)))
     return state
@@ -143,7 +144,14 @@ def _finish(state: State, work: Work) -> ArchitectureRecord:
     options, failures = work.options, [*work.before, *state.failures]
     selection, settled = select(state.baseline, raced, options.accept, options.select, failures, regions)
     return ArchitectureRecord(
-        state.kernel.arch, state.kernel.ptx, state.baseline, tuple(regions), settled, selection, tuple(state.failures)
+        state.kernel.arch,
+        state.kernel.ptx,
+        state.baseline,
+        tuple(regions),
+        settled,
+        selection,
+        tuple(state.failures),
+        state.findings,
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from hybridcc.passes.rewrite.lints import Finding
 from hybridcc.passes.verify.testing import Examination
 from hybridcc.runtime.assemble import Cubin
 
@@ -149,6 +150,8 @@ class CandidateRecord:
     """Of one that was refuted: the values and the store in which it first differs."""
     machine: Machine | None = None
     speed: Speed = Speed("not_measured", "not assembled")
+    findings: tuple[Finding, ...] = ()
+    """What the lints say of it."""
     round: int = 0
     """How many failures were told on the way to this answer."""
     after: str = ""
@@ -191,6 +194,8 @@ class ArchitectureRecord:
     candidates: tuple[CandidateRecord, ...]
     selection: Selection
     failures: tuple[Failure, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What the lints say of the baseline."""
 
 
 @dataclass(frozen=True, slots=True)

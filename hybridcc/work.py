@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from hybridcc.asking import MOST_REGIONS
 from hybridcc.conversation import Asker, Conversation
 from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.rewrite.lints import Finding
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.passes.verify.reference import Reference
 from hybridcc.passes.verify.testing import MOST_LAUNCHES, Examination
@@ -74,4 +75,6 @@ class State:
     """That of candidates, by name."""
     rewrites: dict[str, str] = field(default_factory=dict)
     """The text of candidates that passed the answer check, by name."""
+    findings: tuple[Finding, ...] = ()
+    """What the lints say of the baseline."""
     raced: set[str] = field(default_factory=set)

@@ -29,6 +29,10 @@ RESERVED_SHARED = 1 * KIB
 """Bytes of each block's shared memory that the system keeps."""
 MAX_THREADS_PER_BLOCK = 1024
 MAX_REGISTERS_PER_THREAD = 255
+PREDICATES_PER_THREAD = 7
+"""P0 to P6 of the machine code (CUDA Binary Utilities 13.0, "Instruction Set Reference")."""
+SECTOR = 32
+"""Bytes that one access to global memory moves at least (CUDA C++ Best Practices Guide 13.0, "Coalesced Access")."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,9 @@ def test_the_cheapest_check_catches_it_and_nothing_dearer_sees_it(
         assert fate.detail.startswith(f"{stage}: "), (code, fate.detail)
 
 
-def test_effects_in_other_places_are_the_splicers_to_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_and_spaces_elsewhere_never_reach_the_assembler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, signature = tmp_path / "exchange.py", "exchange(float32[::1], float32[::1])"
     path.write_text(BARRIERS)
     region = region_of(path, signature)
@@ -184,7 +186,9 @@ def test_effects_in_other_places_are_the_splicers_to_refuse(tmp_path: Path, monk
         barrier, f"  .reg .pred %some;\n  setp.lt.s64 %some, %in0, 5;\n  @%some {barrier.strip()}", 1
     )
     tid = next(k for k, port in enumerate(region.live_in) if not port.uniform)
+    load = next(line for line in text.splitlines() if "ld.global" in line)
     cases = {
+        "WRONG_SPACE": text.replace(load, load.replace("ld.global", "ld.shared"), 1),
         "EFFECT_COUNT": text.replace(barrier + "\n", "", 1),
         "EFFECT_ORDER": text.replace(barrier, "  .reg .b32 %m;\n  activemask.b32 %m;", 1),
         "EFFECT_MOVED": f"{barrier}\n{text.replace(barrier + chr(10), '', 1)}",
