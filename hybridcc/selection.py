@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from hybridcc.passes.verdict import Proved, Refuted, Tested, TestedWithin, Unknown, Verdict
+from hybridcc.passes.verdict import NAN_PAYLOADS, Proved, Refuted, Tested, TestedWithin, Unknown, Verdict
 from hybridcc.records import (
     BASELINE,
     PENDING,
@@ -26,10 +26,10 @@ from hybridcc.report.words import plural, verdict_kind
 
 
 def accepted(verdict: Verdict, policy: Accept) -> bool:
-    """Whether the policy takes the verdict. A proof with something aside is none under the default policy."""
+    """Whether the policy takes the verdict. The default policy lets a proof set payloads of NaNs aside, and no more."""
     match verdict:
         case Proved(_, aside):
-            return not aside or policy == "tested"
+            return set(aside) <= {NAN_PAYLOADS} or policy == "tested"
         case Tested():
             return policy == "tested"
         case TestedWithin() | Refuted() | Unknown():

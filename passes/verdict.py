@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
+
+NAN_PAYLOADS: Final = "NaN payloads"
+"""What a proof sets aside when words of memory that are NaNs in both may be NaNs of different bits."""
 
 
 @dataclass(frozen=True, slots=True)

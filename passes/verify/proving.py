@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from hybridcc.errors import InputError
 from hybridcc.passes.facts import Fact
-from hybridcc.passes.verdict import Proved, Unknown, Verdict
+from hybridcc.passes.verdict import NAN_PAYLOADS, Proved, Unknown, Verdict
 from hybridcc.passes.verify.proof import certificate as certificates
 from hybridcc.passes.verify.proof.solver import OutOfBudget, Solver, TimeLimit
 
@@ -74,7 +74,7 @@ _SELF: dict[Task, Verdict] = {}
 def run(task: Task) -> Verdict:
     """The work itself, in this process."""
     from hybridcc.passes.verify.proof import terms
-    from hybridcc.passes.verify.proof.attempt import Differs, search
+    from hybridcc.passes.verify.proof.attempt import Differs, readings, search
     from hybridcc.passes.verify.proof.backends import backend
     from hybridcc.passes.verify.proof.checker import Rejected, check
     from hybridcc.passes.verify.proof.program import Unsupported
@@ -86,19 +86,24 @@ def run(task: Task) -> Verdict:
     reason = "no attempt was made"
     try:
         base, candidate, premises = _read(task)
-        for seed in task.seeds:
+        tries = [(ideal, seed) for ideal in readings(base, candidate) for seed in task.seeds]
+        for ideal, seed in tries:
             solver = Solver(backend(task.backend), budget=task.queries)
             try:
-                found = search(base, candidate, premises, solver, seed)
+                found = search(base, candidate, premises, solver, seed, ideal=ideal)
                 text = certificates.write(found)
                 judge = Solver(backend(task.backend), budget=task.queries)
                 check(certificates.read(text), base, candidate, premises, judge)
             except Rejected as error:
                 reason = str(error)
                 continue
+            except Differs:
+                if ideal is tries[-1][0]:
+                    raise
+                continue
             return Proved(
                 _document(task, text, premises.used, premises.set_aside, judge, time.perf_counter() - started),
-                _aside(base, candidate),
+                _aside(base, candidate, ideal),
             )
     except Differs as error:
         shown = ", ".join(f"{k}={v}" for k, v in sorted(error.values.items()) if v and _worth_showing(k))
@@ -141,7 +146,8 @@ def recheck(
         text = json.loads(document)["certificate"]
         read_base, read_candidate, premises = _read(task)
         solver = Solver(backend(backend_name), budget=task.queries, milliseconds=60_000)
-        check(certificates.read(json.dumps(text)), read_base, read_candidate, premises, solver)
+        found = certificates.read(json.dumps(text))
+        check(found, read_base, read_candidate, premises, solver)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise InputError(f"no certificate: {error}", next_step="give a file that hybridcc verify wrote") from error
     except certificates.BadCertificate as error:
@@ -154,7 +160,7 @@ def recheck(
         return Unknown(f"{IRREPRODUCIBLE}: {error}")
     seconds = time.perf_counter() - started
     again = _document(task, json.dumps(text), premises.used, premises.set_aside, solver, seconds)
-    return Proved(again, _aside(read_base, read_candidate))
+    return Proved(again, _aside(read_base, read_candidate, found.ideal))
 
 
 def _read(task: Task):
@@ -167,11 +173,11 @@ def _read(task: Task):
     return base, candidate, premises(task.facts, tuple(width for _, width in base.parameters))
 
 
-def _aside(base: Any, candidate: Any) -> tuple[str, ...]:
+def _aside(base: Any, candidate: Any, ideal: bool) -> tuple[str, ...]:
     from hybridcc.passes.verify.proof.contraction import contractible_pairs
 
     pairs = contractible_pairs(base) or contractible_pairs(candidate)
-    return ("contraction",) if pairs else ()
+    return (*([NAN_PAYLOADS] if ideal else ()), *(["contraction"] if pairs else ()))
 
 
 def _document(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hybridcc.passes.verify.proof import alignment as al
+from hybridcc.passes.verify.proof import payloads
 from hybridcc.passes.verify.proof.certificate import Certificate
 from hybridcc.passes.verify.proof.checker import order_is_free
 from hybridcc.passes.verify.proof.premises import Premises
@@ -28,7 +29,9 @@ class Differs(Exception):
     values: dict[str, int]
 
 
-def traced(base: Program, candidate: Program, premises: Premises, seed: int) -> tuple[list[al.Run], al.Alignment]:
+def traced(
+    base: Program, candidate: Program, premises: Premises, seed: int, ideal: bool = False
+) -> tuple[list[al.Run], al.Alignment]:
     """Runs of both sides and how they align, with enough rows for each pair of cut points. Raises Differs.
 
     Too few rows are the one known cause of proofs that depend on the seed, so launches go on until every pair
@@ -37,8 +40,8 @@ def traced(base: Program, candidate: Program, premises: Premises, seed: int) -> 
     opaque = (opaque_registers(base), opaque_registers(candidate))
     commuting = order_is_free(base, candidate)
     tracers = (
-        Tracer(base, frozenset(base.loop_heads), commuting=commuting),
-        Tracer(candidate, frozenset(candidate.loop_heads), commuting=commuting),
+        Tracer(base, frozenset(base.loop_heads), commuting=commuting, ideal=ideal),
+        Tracer(candidate, frozenset(candidate.loop_heads), commuting=commuting, ideal=ideal),
     )
     rng = random.Random(seed)
     runs: list[al.Run] = []
@@ -56,6 +59,18 @@ def traced(base: Program, candidate: Program, premises: Premises, seed: int) -> 
     return runs, aligned
 
 
+def readings(base: Program, candidate: Program) -> tuple[bool, ...]:
+    """Whether to prove it in the ideal reading (lemmas.py): never where nothing is narrowed, else after the real one."""
+    if not (payloads.narrows(base) or payloads.narrows(candidate)):
+        return (False,)
+    try:
+        payloads.check(base)
+        payloads.check(candidate)
+    except payloads.PayloadSeen:
+        return (False,)
+    return (False, True)
+
+
 def _traced_once(tracers: tuple[Tracer, Tracer], values: dict[str, int]) -> al.Run | None:
     p = tracers[0].run(values)
     if p is None:
@@ -71,9 +86,11 @@ def opaque_registers(program: Program) -> frozenset[str]:
     return frozenset(n for n, kind in program.registers.items() if kind.startswith((".f", ".bf")))
 
 
-def search(base: Program, candidate: Program, premises: Premises, solver: Solver, seed: int = 1) -> Certificate:
+def search(
+    base: Program, candidate: Program, premises: Premises, solver: Solver, seed: int = 1, *, ideal: bool = False
+) -> Certificate:
     """Raises Differs, Rejected, OutOfBudget, TimeLimit, Unsupported, TermTooLarge."""
     opaque = (opaque_registers(base), opaque_registers(candidate))
-    runs, aligned = traced(base, candidate, premises, seed)
-    sides = Sides(base, candidate, premises, solver)
+    runs, aligned = traced(base, candidate, premises, seed, ideal)
+    sides = Sides(base, candidate, premises, solver, ideal)
     return find(sides, aligned, runs, lambda side, name: name in opaque[side == "candidate"])

@@ -84,11 +84,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """``base`` and ``candidate`` are digests of the two kernels (program.py, ``Program.digest``)."""
+    """``base`` and ``candidate`` are digests of the two kernels (program.py, ``Program.digest``).
+
+    ``ideal``: the relations are about the reading of lemmas.py that keeps all but the payloads of NaNs.
+    """
 
     base: str
     candidate: str
     nodes: tuple[Node, ...]
+    ideal: bool = False
 
     def node(self, name: str) -> Node:
         for found in self.nodes:
@@ -108,6 +112,7 @@ def write(certificate: Certificate) -> str:
             "version": VERSION,
             "base": certificate.base,
             "candidate": certificate.candidate,
+            **({"ideal": True} if certificate.ideal else {}),
             "terms": table.rows,
             "nodes": nodes,
         },
@@ -171,7 +176,7 @@ def read(text: str) -> Certificate:
         for row in data["terms"]:
             rows.append(_read_row(row, rows))
         nodes = tuple(_read_node(node, rows) for node in data["nodes"])
-        return Certificate(data["base"], data["candidate"], nodes)
+        return Certificate(data["base"], data["candidate"], nodes, data.get("ideal") is True)
     except (KeyError, IndexError, TypeError, ValueError, AssertionError, AttributeError) as error:
         raise BadCertificate(f"malformed: {error}") from error
 

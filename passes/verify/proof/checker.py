@@ -15,6 +15,9 @@ a pair that strays is refused. On arrival the checker shows, under the path's co
 * for the symbols' new values, read off the registers that define them, each register holds its term and each
   condition of the target holds.
 
+A certificate in the ideal reading (lemmas.py) proves the same claim with the payloads of NaNs in memory aside, once
+payloads.py has shown for each kernel that it cannot tell them apart.
+
 Each edge moves both sides, so neither side can go on for ever while the other waits.
 
 What must be right besides this file: the semantics and their reading as terms (machine.py, term_algebra.py), the
@@ -25,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hybridcc.passes.verify.proof import entry
+from hybridcc.passes.verify.proof import entry, payloads
 from hybridcc.passes.verify.proof.bitvector import bitwise_and
 from hybridcc.passes.verify.proof.certificate import ENTRY, SYMBOL_PREFIX, Certificate, Edge, Node
 from hybridcc.passes.verify.proof.context import Context
@@ -73,10 +76,12 @@ def check(certificate: Certificate, base: Program, candidate: Program, premises:
         raise Rejected("interface", f"{', '.join(sorted(unwritten))} may be read before it is written")
     _check_shape(certificate)
     inner = [node for node in certificate.nodes if node.name != ENTRY]
-    commuting = order_is_free(base, candidate)
+    commuting, ideal = order_is_free(base, candidate), certificate.ideal
+    if ideal:
+        _check_payloads(base, candidate)
     machines = (
-        Machine(base, "base", {n.base_at for n in inner}, commuting=commuting),
-        Machine(candidate, "candidate", {n.candidate_at for n in inner}, commuting=commuting),
+        Machine(base, "base", {n.base_at for n in inner}, commuting=commuting, ideal=ideal),
+        Machine(candidate, "candidate", {n.candidate_at for n in inner}, commuting=commuting, ideal=ideal),
     )
     sites: dict[tuple[int, str], int] = {}
     for node in certificate.nodes:
@@ -86,6 +91,14 @@ def check(certificate: Certificate, base: Program, candidate: Program, premises:
             if found.edge is not None:
                 target = certificate.node(found.edge.target)
                 _check_arrival(target, found.base, found.candidate, found.context, where)
+
+
+def _check_payloads(base: Program, candidate: Program) -> None:
+    try:
+        payloads.check(base)
+        payloads.check(candidate)
+    except payloads.PayloadSeen as error:
+        raise Rejected("NaN payloads", str(error)) from error
 
 
 def order_is_free(base: Program, candidate: Program) -> bool:

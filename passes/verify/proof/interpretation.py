@@ -9,8 +9,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from hybridcc.passes.verify.proof import lemmas
 from hybridcc.passes.verify.proof.bitvector import COMMUTING, divide
 from hybridcc.passes.verify.proof.terms import Argument, Atom, Condition, Memory, Polynomial, signed
 
@@ -35,6 +36,56 @@ def uninterpreted(name: str, arguments: tuple[Any, ...], width: int) -> int:
     if width > 64:
         value |= uninterpreted(name + "'", arguments, width - 64) << 64
     return value & ((1 << width) - 1)
+
+
+# --- floating point: hashes that keep to the rules of lemmas.py --------------------------------------------
+
+_WIDENED: Final = 0x40AC0DE1 << 32
+"""The f64 of an f32, which stands in the low half; likewise of an s32, of a u32, and of an operation on two f32."""
+_FROM = {"s32": 0x40AC0DE2 << 32, "u32": 0x40AC0DE3 << 32}
+_OPERATED: Final = 0x40AC0DE4 << 32
+_LOW: Final = 0xFFFFFFFF
+
+
+def floating(name: str, x: tuple[Any, ...], width: int) -> int:
+    """An operation or conversion by its name in terms. An f32 with its NaN canonical is that f32, here."""
+    if name == lemmas.CANONICAL:
+        return x[0]
+    ideal = name.startswith(lemmas.IDEAL)
+    name = lemmas.plain(name.removeprefix(lemmas.IDEAL).removeprefix(COMMUTING))
+    match name.split("."):
+        case ["convert", "f64", "f32", ""]:
+            return _WIDENED | x[0]
+        case ["convert", "f64", "s32" | "u32" as kind, "rn"]:
+            return _FROM[kind] | x[0]
+        case ["convert", "f32", "f64", "rn"]:
+            for kind, tag in _FROM.items():
+                if x[0] & ~_LOW == tag:
+                    return floating(f"convert.f32.{kind}.rn", (x[0] & _LOW,), 32)
+            if ideal and x[0] & ~_LOW == _OPERATED:
+                return x[0] & _LOW
+            if ideal and (narrow := _narrow(x[0])) is not None:
+                return narrow
+        case ["convert", "s32" | "u32" as kind, "f64", "rni" | "rzi" | "rmi" | "rpi"]:
+            if x[0] & ~_LOW == _FROM[kind]:
+                return x[0] & _LOW
+        case ["float", "add" | "sub" | "mul" | "div" | "sqrt" as operation, "f64", "rn"]:
+            narrow = [_narrow(y) for y in x]
+            if None not in narrow:
+                return _OPERATED | floating(f"float.{operation}.f32.rn", tuple(narrow), 32)
+        case ["float", "add", "f32", "rn"] if x[0] == x[1]:
+            return uninterpreted("float.div.f32.rn", (x[0], 0x3F000000), width)
+        case ["float", "mul", "f32", "rn"] if (divisor := lemmas.inverse(x[1])) is not None:
+            return uninterpreted("float.div.f32.rn", (x[0], divisor), width)
+        case ["float", "mul", "f32", "rn"] if (divisor := lemmas.inverse(x[0])) is not None:
+            return uninterpreted("float.div.f32.rn", (x[1], divisor), width)
+        case ["float", "add" | "mul" | "fma" | "min" | "max", "f32", _]:
+            return uninterpreted(COMMUTING + name, x, width)
+    return uninterpreted(name, x, width)
+
+
+def _narrow(x: int) -> int | None:
+    return x & _LOW if x & ~_LOW == _WIDENED else lemmas.narrow_constant(x)
 
 
 def loaded(memory: int, space: str, address: int, width: int) -> int:
@@ -176,6 +227,10 @@ class Evaluation:
 
 
 def truth(name: str, arguments: tuple[Any, ...]) -> bool:
+    if name in ("less.f64", "equal.f64", "nan.f64"):
+        narrow = [_narrow(x) for x in arguments]
+        if None not in narrow:
+            name, arguments = name.replace("64", "32"), tuple(narrow)
     return bool(uninterpreted(name, arguments, 8) & 1)
 
 
@@ -205,4 +260,6 @@ def concrete(operation: str, x: tuple[Any, ...], width: int, inner: int) -> int:
             return inner - x[0].bit_length()
         case "brev":
             return int(f"{x[0]:0{inner}b}"[::-1], 2)
+    if lemmas.covers(operation):
+        return floating(operation, x, width)
     return uninterpreted(operation, x, width)

@@ -12,6 +12,7 @@ from typing import Final
 from hybridcc.passes.verify.proof import entry, memory
 from hybridcc.passes.verify.proof.bitvector import sign_extend, truncate, zero_extend
 from hybridcc.passes.verify.proof.context import Context
+from hybridcc.passes.verify.proof.lemmas import canonical
 from hybridcc.passes.verify.proof.program import Program, Unsupported
 from hybridcc.passes.verify.proof.solver import OutOfBudget
 from hybridcc.passes.verify.proof.state import EXITED, Access, State
@@ -54,9 +55,12 @@ _EXCHANGES: Final = frozenset(("shfl", "vote", "match", "redux"))
 class Machine:
     """One program with the positions where its threads are stopped and compared."""
 
-    def __init__(self, program: Program, side: str, stops: set[int], *, commuting: bool) -> None:
+    def __init__(
+        self, program: Program, side: str, stops: set[int], *, commuting: bool, ideal: bool = False
+    ) -> None:
+        """``commuting`` and ``ideal`` as in TermAlgebra."""
         self.program, self.side, self.stops = program, side, frozenset(stops)
-        self.algebra = TermAlgebra(commuting)
+        self.algebra = TermAlgebra(commuting, ideal)
 
     def place(self, at: int) -> str:
         return "its end" if at == EXITED else self.program.place(at)
@@ -297,6 +301,8 @@ class Machine:
         for k, source in enumerate(sources):
             at = add(address, constant(k * width // 8, 64))
             value = context.simplified(self._number(state, source, width))
+            if self.algebra.ideal and instruction.modifiers[-1] == ".f32":
+                value = canonical(value)
             state.memory = memory.store(state.memory, space, context.simplified(at), value)
             state.stores.append(_access(space, at, width, len(sources), k))
         state.at += 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hybridcc.passes.verify.proof import bitvector
+from hybridcc.passes.verify.proof import bitvector, lemmas
 from hybridcc.passes.verify.proof.memory import Decide, Separate, load
 from hybridcc.passes.verify.proof.terms import (
     FALSE,
@@ -29,7 +29,6 @@ from hybridcc.passes.verify.proof.terms import (
     memory,
     mul,
     negation,
-    predicate,
     signed_less,
     unsigned_less,
 )
@@ -60,9 +59,8 @@ def build(operation: str, arguments: tuple[Argument, ...], width: int) -> Polyno
     builder = _BUILDERS.get(operation)
     if builder is not None:
         return builder(width, *arguments)
-    if operation.startswith(bitvector.COMMUTING):
-        operands = tuple(a for a in arguments if isinstance(a, Polynomial))
-        return bitvector.commuting(operation, operands, width)
+    if lemmas.covers(operation):
+        return lemmas.build(operation, arguments, width)
     return atom(operation, arguments, width)
 
 
@@ -195,7 +193,7 @@ def build_condition(kind: str, arguments: tuple[Argument, ...]) -> Condition:
         case "ult", (Polynomial() as a, Polynomial() as b):
             return unsigned_less(a, b)
         case "predicate", (str() as name, *rest):
-            return predicate(name, tuple(rest))
+            return lemmas.compared(name, tuple(rest))
         case "true", ():
             return TRUE
         case "false", ():

@@ -39,6 +39,8 @@ class Sides:
     candidate: Program
     premises: Premises
     solver: Solver
+    ideal: bool = False
+    """Whether to prove it in the ideal reading (lemmas.py), NaN payloads aside."""
 
 
 def find(sides: Sides, alignment: Alignment, runs: list[Run], opaque: Callable[[str, str], bool]) -> Certificate:
@@ -56,8 +58,8 @@ class _Search:
         candidate_stops = {pair[1] for pair in alignment.rows}
         commuting = order_is_free(sides.base, sides.candidate)
         self.machines = (
-            Machine(sides.base, "base", base_stops, commuting=commuting),
-            Machine(sides.candidate, "candidate", candidate_stops, commuting=commuting),
+            Machine(sides.base, "base", base_stops, commuting=commuting, ideal=sides.ideal),
+            Machine(sides.candidate, "candidate", candidate_stops, commuting=commuting, ideal=sides.ideal),
         )
         self.found: dict[Pair, Relations] = {START: Relations(ENTRY, 0, 0)}
         self.found[START].edges = self._edges(START)
@@ -76,7 +78,7 @@ class _Search:
         for relations in self.found.values():  # an alignment may name pairs that no feasible path reaches
             relations.edges = tuple(e for e in relations.edges if e.target in names)
         nodes = tuple(relations.node() for relations in self.found.values())
-        return Certificate(self.sides.base.digest, self.sides.candidate.digest, nodes)
+        return Certificate(self.sides.base.digest, self.sides.candidate.digest, nodes, self.sides.ideal)
 
     def _edges(self, pair: Pair) -> tuple[Edge, ...]:
         steps = sorted(self.alignment.edges.get(pair, ()), key=lambda step: (step[1], step[2], step[0]))

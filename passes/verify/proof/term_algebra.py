@@ -8,16 +8,18 @@ no bit and no assembler can tell the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from hybridcc.passes.verify.proof import bitvector as bv
+from hybridcc.passes.verify.proof import lemmas
 from hybridcc.passes.verify.proof import terms as t
 from hybridcc.passes.verify.proof.program import Program, Unsupported
 from hybridcc.passes.verify.proof.terms import Condition, Polynomial
 from hybridcc.ptx import isa, semantics
 from hybridcc.ptx.algebra import Conversion, FloatOperation
 from hybridcc.ptx.nodes import Instruction, Name, Operand
+from hybridcc.ptx.types import width
 
 CARRY: Final = "CC.CF"
 """The carry flag (ISA 9.7.2), kept among the registers under a name that no register can have."""
@@ -43,9 +45,13 @@ def swaps(operation: FloatOperation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TermAlgebra:
-    """``commuting``: no kernel of the proof holds a contractible pair, so operand order is nobody's business."""
+    """``commuting``: no kernel of the proof holds a contractible pair, so operand order is nobody's business.
+
+    ``ideal``: the reading of lemmas.py in which a NaN that is narrowed to f32 is the canonical one.
+    """
 
     commuting: bool
+    ideal: bool = False
 
     def constant(self, value: int, width: int) -> Polynomial:
         return t.constant(value, width)
@@ -139,25 +145,28 @@ class TermAlgebra:
         return t.choose(condition, a, b)
 
     def float_operation(self, operation: FloatOperation, operands: tuple[Polynomial, ...]) -> Polynomial:
-        width = operands[0].width
-        name = _spelled(operation)
-        if self.commuting and swaps(operation):
-            return bv.commuting(name, operands, width)
-        return t.atom(name, operands, width)
+        # A multiplication that meets no addition is rounded as if it said so.
+        name = _spelled(replace(operation, contractible=False) if self.commuting else operation)
+        return lemmas.operated(name, operands, operands[0].width, commuting=self.commuting and swaps(operation))
 
     def float_less(self, a: Polynomial, b: Polynomial, format: str, ftz: bool) -> Condition:
-        return t.predicate(f"less.{format}{'.ftz' if ftz else ''}", (a, b))
+        return lemmas.compared(f"less.{format}{'.ftz' if ftz else ''}", (a, b))
 
     def float_equal(self, a: Polynomial, b: Polynomial, format: str, ftz: bool) -> Condition:
-        return t.predicate(f"equal.{format}{'.ftz' if ftz else ''}", (a, b))
+        return lemmas.compared(f"equal.{format}{'.ftz' if ftz else ''}", (a, b))
 
     def is_nan(self, a: Polynomial, format: str) -> Condition:
-        return t.predicate(f"nan.{format}", (a,))
+        return lemmas.compared(f"nan.{format}", (a,))
 
     def convert(self, conversion: Conversion, a: Polynomial) -> Polynomial:
         fields = (conversion.result, conversion.source, conversion.rounding)
-        flags = _flags(ftz=conversion.ftz, sat=conversion.saturate, relu=conversion.relu)
-        return t.atom(".".join(("convert", *fields)) + flags, (a,), _bits(conversion.result))
+        flags = _flags(
+            ftz=conversion.ftz, sat=conversion.saturate, relu=conversion.relu, satfinite=conversion.satfinite
+        )
+        name = ".".join(("convert", *fields)) + flags
+        if self.ideal and name == lemmas.NARROW:
+            return lemmas.narrowed(a, commuting=self.commuting)
+        return lemmas.build(name, (a,), width(conversion.result))
 
 
 def _spelled(o: FloatOperation) -> str:
@@ -169,10 +178,6 @@ def _flags(**flags: bool) -> str:
     return "".join(f".{name}" for name, given in flags.items() if given)
 
 
-def _bits(name: str) -> int:
-    from hybridcc.ptx.types import width
-
-    return width(name)
 
 
 # --- instructions ---------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from hybridcc.passes.verify.proof import entry
+from hybridcc.passes.verify.proof import entry, lemmas
 from hybridcc.passes.verify.proof.alignment import Visit
 from hybridcc.passes.verify.proof.bitvector import divide
 from hybridcc.passes.verify.proof.context import Context
-from hybridcc.passes.verify.proof.interpretation import Chain, concrete, truth, uninterpreted
+from hybridcc.passes.verify.proof.interpretation import Chain, concrete, floating, truth, uninterpreted
 from hybridcc.passes.verify.proof.machine import Machine
 from hybridcc.passes.verify.proof.program import Program, Unsupported
 from hybridcc.passes.verify.proof.state import EXITED, State
@@ -64,9 +64,9 @@ class _Undecided(Context):
 class Tracer:
     """One side, compiled. Raises Unsupported for a program that holds what has no meaning as terms."""
 
-    def __init__(self, program: Program, stops: frozenset[int], *, commuting: bool) -> None:
+    def __init__(self, program: Program, stops: frozenset[int], *, commuting: bool, ideal: bool = False) -> None:
         self.program, self.stops = program, stops
-        self._machine = Machine(program, "base", set(), commuting=commuting)
+        self._machine = Machine(program, "base", set(), commuting=commuting, ideal=ideal)
         self._registers = {name: _free(program, name) for name in program.registers}
         self._registers[CARRY] = equal(variable(_REGISTER + CARRY, 1), constant(1, 1))
         self._steps: list[Step | None] = [None] * len(program.instructions)
@@ -135,7 +135,7 @@ def _divide(operation: str, x: int, y: int, width: int) -> int:
     return divide(operation, x, y, width) if y else uninterpreted(operation, (x, y), width)
 
 
-_SCOPE: Final[Mapping[str, Any]] = {"S": _signed, "U": uninterpreted, "T": truth, "D": _divide, "C": concrete}
+_SCOPE: Final[Mapping[str, Any]] = {"S": _signed, "U": uninterpreted, "F": floating, "T": truth, "D": _divide, "C": concrete}
 
 
 class _Code:
@@ -197,6 +197,8 @@ class _Code:
                 return f"C({a.operation!r}, ({x[0]},), {width}, {inner})"
             case "udiv" | "urem" | "sdiv" | "srem":
                 return f"D({a.operation!r}, {x[0]}, {x[1]}, {width})"
+        if lemmas.covers(a.operation):
+            return f"F({a.operation!r}, ({', '.join(x)},), {width})"
         return f"U({a.operation!r}, ({', '.join(x)},), {width})"
 
     def condition(self, c: Condition) -> str:
