@@ -99,17 +99,18 @@ SEEN = {
     "after a store, as an integer": "st.global.f32 [%a5], %f2; ld.global.u32 %r4, [%a4]; mul.lo.s32 %r4, %r4, 3;"
     "st.global.u32 [%a5+4], %r4;",
     "after a store, two words at once": "st.global.f32 [%a5], %f2; ld.global.u64 %a6, [%a0]; st.global.u64 [%a1], %a6;",
-    "by an atomic": "st.global.f32 [%a5], %f2; atom.global.cas.b32 %r4, [%a5], 2147483647, 0; st.global.u32 [%a5+4], %r4;",
+    "by an atomic": "st.global.f32 [%a5], %f2; atom.global.cas.b32 %r4, [%a5], 2147483647, 0;"
+    "st.global.u32 [%a5+4], %r4;",
     "by another thread": "mov.u32 %r5, tile; st.shared.f32 [%r5], %f2; bar.sync 0; ld.shared.u32 %r4, [tile];"
     "and.b32 %r4, %r4, 7; st.global.u32 [%a5], %r4;",
-    "by another thread, before": "ld.shared.u32 %r4, [tile]; and.b32 %r4, %r4, 7; bar.sync 0; st.global.f32 [%a5], %f2;"
-    "st.global.u32 [%a5+4], %r4;",
-    "when written over in part": "mov.b16 %h0, 1; st.global.f32 [%a5], %f2; st.global.u8 [%a5], %h0; ld.global.f32 %f3, [%a5];"
-    "add.f32 %f3, %f3, %f3; st.global.f32 [%a5], %f3;",
+    "by another thread, before": "ld.shared.u32 %r4, [tile]; and.b32 %r4, %r4, 7; bar.sync 0;"
+    "st.global.f32 [%a5], %f2; st.global.u32 [%a5+4], %r4;",
+    "when written over in part": "mov.b16 %h0, 1; st.global.f32 [%a5], %f2; st.global.u8 [%a5], %h0;"
+    "ld.global.f32 %f3, [%a5]; add.f32 %f3, %f3, %f3; st.global.f32 [%a5], %f3;",
     "by a shuffle": "mov.b32 %r4, %f2; shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1; st.global.u32 [%a5], %r5;",
     "by a volatile store": "st.volatile.global.f32 [%a5], %f2;",
-    "by a sum in another loop trip": "mov.u32 %r4, 0; mov.u32 %r5, 0; $L: add.s32 %r5, %r5, %r4; mov.b32 %r4, %f2; add.s32 %r0, %r0, -1;"
-    "setp.gt.s32 %p0, %r0, 0; @%p0 bra $L; st.global.u32 [%a5], %r5;",
+    "by a sum in another loop trip": "mov.u32 %r4, 0; mov.u32 %r5, 0; $L: add.s32 %r5, %r5, %r4; mov.b32 %r4, %f2;"
+    "add.s32 %r0, %r0, -1; setp.gt.s32 %p0, %r0, 0; @%p0 bra $L; st.global.u32 [%a5], %r5;",
 }
 TRAPS = {
     **{f"a payload seen {how}": (NARROW + rest, PRODUCT + rest) for how, rest in SEEN.items()},
@@ -141,7 +142,10 @@ TRAPS = {
         f"{WIDE} mul.f64 %d2, %d0, %d1; cvt.rn.ftz.f32.f64 %f2, %d2; st.global.f32 [%a5], %f2;",
         f"{LOAD} mul.rn.ftz.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;",
     ),
-    "an operation that flushes": (NARROW + "st.global.f32 [%a5], %f2;", f"{LOAD} mul.rn.ftz.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;"),
+    "an operation that flushes": (
+        NARROW + "st.global.f32 [%a5], %f2;",
+        f"{LOAD} mul.rn.ftz.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;",
+    ),
     "another rounding when narrowed": (
         f"{WIDE} mul.f64 %d2, %d0, %d1; cvt.rz.f32.f64 %f2, %d2; st.global.f32 [%a5], %f2;",
         f"{LOAD} mul.rn.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;",
@@ -208,12 +212,12 @@ TRAPS = {
 @pytest.mark.parametrize("name", SEEN)
 def test_only_the_payloads_stand_in_the_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of those traps would be proved, were it not for payloads.check."""
-    pair = [".reg .b16 %h<4>;" + side + SEEN[name] for side in (NARROW, PRODUCT)]
-    program = read_program(parse(kernel(pair[0])))
+    base, candidate = (".reg .b16 %h<4>;" + side + SEEN[name] for side in (NARROW, PRODUCT))
+    program = read_program(parse(kernel(base)))
     with pytest.raises(payloads.PayloadSeen):
         payloads.check(program)
     monkeypatch.setattr(payloads, "check", lambda program: None)
-    assert isinstance(verdict(*pair), Proved)
+    assert isinstance(verdict(base, candidate), Proved)
 
 
 @pytest.mark.parametrize("name", TRAPS)

@@ -60,7 +60,7 @@ def traced(
 
 
 def readings(base: Program, candidate: Program) -> tuple[bool, ...]:
-    """Whether to prove it in the ideal reading (lemmas.py): never where nothing is narrowed, else after the real one."""
+    """In which readings to try: the real one, then the ideal one (lemmas.py) where something is narrowed."""
     if not (payloads.narrows(base) or payloads.narrows(candidate)):
         return (False,)
     try:

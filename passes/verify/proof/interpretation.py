@@ -59,13 +59,7 @@ def floating(name: str, x: tuple[Any, ...], width: int) -> int:
         case ["convert", "f64", "s32" | "u32" as kind, "rn"]:
             return _FROM[kind] | x[0]
         case ["convert", "f32", "f64", "rn"]:
-            for kind, tag in _FROM.items():
-                if x[0] & ~_LOW == tag:
-                    return floating(f"convert.f32.{kind}.rn", (x[0] & _LOW,), 32)
-            if ideal and x[0] & ~_LOW == _OPERATED:
-                return x[0] & _LOW
-            if ideal and (narrow := _narrow(x[0])) is not None:
-                return narrow
+            return _narrowed(name, x[0], ideal)
         case ["convert", "s32" | "u32" as kind, "f64", "rni" | "rzi" | "rmi" | "rpi"]:
             if x[0] & ~_LOW == _FROM[kind]:
                 return x[0] & _LOW
@@ -73,15 +67,29 @@ def floating(name: str, x: tuple[Any, ...], width: int) -> int:
             narrow = [_narrow(y) for y in x]
             if None not in narrow:
                 return _OPERATED | floating(f"float.{operation}.f32.rn", tuple(narrow), 32)
-        case ["float", "add", "f32", "rn"] if x[0] == x[1]:
-            return uninterpreted("float.div.f32.rn", (x[0], 0x3F000000), width)
-        case ["float", "mul", "f32", "rn"] if (divisor := lemmas.inverse(x[1])) is not None:
-            return uninterpreted("float.div.f32.rn", (x[0], divisor), width)
-        case ["float", "mul", "f32", "rn"] if (divisor := lemmas.inverse(x[0])) is not None:
-            return uninterpreted("float.div.f32.rn", (x[1], divisor), width)
-        case ["float", "add" | "mul" | "fma" | "min" | "max", "f32", _]:
-            return uninterpreted(COMMUTING + name, x, width)
+        case ["float", "add" | "mul" | "fma" | "min" | "max", "f32", "rn" | ""]:
+            return _operated(name, x, width)
     return uninterpreted(name, x, width)
+
+
+def _narrowed(name: str, x: int, ideal: bool) -> int:
+    for kind, tag in _FROM.items():
+        if x & ~_LOW == tag:
+            return floating(f"convert.f32.{kind}.rn", (x & _LOW,), 32)
+    if ideal and x & ~_LOW == _OPERATED:
+        return x & _LOW
+    narrow = _narrow(x) if ideal else None
+    return uninterpreted(name, (x,), 32) if narrow is None else narrow
+
+
+def _operated(name: str, x: tuple[Any, ...], width: int) -> int:
+    if name == "float.add.f32.rn" and x[0] == x[1]:
+        return uninterpreted("float.div.f32.rn", (x[0], 0x3F000000), width)
+    for y, factor in (x, x[::-1]) if name == "float.mul.f32.rn" else ():
+        divisor = lemmas.inverse(factor)
+        if divisor is not None:
+            return uninterpreted("float.div.f32.rn", (y, divisor), width)
+    return uninterpreted(COMMUTING + name, x, width)
 
 
 def _narrow(x: int) -> int | None:

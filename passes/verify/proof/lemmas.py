@@ -6,10 +6,11 @@ and ``st.f32`` writes every NaN so. payloads.py shows for each kernel that the i
 one by nothing but the payloads of NaNs in memory; a proof that rests on it says ``NaN payloads aside``.
 
 Throughout, f32 arithmetic means add, sub, mul, fma, div.rn, rcp.rn, sqrt.rn, min and max: each gives the same bits
-for every NaN among its operands, and the canonical NaN where it gives one (measured on an H200: tests/hardware). No rule touches ``.ftz``, ``.sat``, approximations or another rounding than
-to nearest. ``fma`` has no demotion: of 33.5 M triples computed in f64 and rounded back, 4 differ from the f32
-operation in the last bit. tests/proof/test_lemmas.py checks every rule exhaustively in small formats, and on the
-executor; tests/hardware/test_lemmas.py on a GPU.
+for every NaN among its operands, and the canonical NaN where it gives one (measured on an H200: tests/hardware). No
+rule touches ``.ftz``, ``.sat``, approximations or another rounding than to nearest. ``fma`` has no demotion: of 33.5 M
+triples computed in f64 and rounded back on an H200, 4 differ from the f32 operation in the last bit (double rounding).
+tests/proof/test_lemmas.py checks every rule by exact arithmetic in small formats and on the executor;
+tests/hardware/test_lemmas.py on a GPU.
 
 DEMOTION (ideal). ``cvt.rn.f32.f64(op.f64(cvt a, cvt b)) = op.rn.f32(a, b)`` for add, sub, mul, div and sqrt.
     Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30(3), 1995: rounding first to q digits and then
@@ -92,11 +93,11 @@ def build(operation: str, arguments: tuple[Argument, ...], width: int) -> Polyno
     operands = tuple(a for a in arguments if isinstance(a, Polynomial))
     _check_widths(operation, [a.width if isinstance(a, Polynomial) else 0 for a in arguments], width)
     if operation == CANONICAL:
-        return canonical(*operands)
+        return canonical(operands[0])
     if operation.startswith(IDEAL):
-        return narrowed(*operands, commuting=operation.startswith(IDEAL + bv.COMMUTING))
+        return narrowed(operands[0], commuting=operation.startswith(IDEAL + bv.COMMUTING))
     if operation.startswith("convert."):
-        return _converted(operation, *operands, width)
+        return _converted(operation, operands[0], width)
     if operation.startswith(bv.COMMUTING):
         return operated(operation.removeprefix(bv.COMMUTING), operands, width, commuting=True)
     return operated(operation, operands, width, commuting=False)
@@ -242,7 +243,11 @@ def canonical(x: Polynomial) -> Polynomial:
 
 def _always_canonical(single: Atom) -> bool:
     name = single.operation
-    return name.startswith(IDEAL) or name in _FROM_INTEGER.values() or plain(name.removeprefix(bv.COMMUTING)) in _ARITHMETIC
+    return (
+        name.startswith(IDEAL)
+        or name in _FROM_INTEGER.values()
+        or plain(name.removeprefix(bv.COMMUTING)) in _ARITHMETIC
+    )
 
 
 def _absorbed(x: Polynomial) -> Polynomial:

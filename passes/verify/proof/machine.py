@@ -55,9 +55,7 @@ _EXCHANGES: Final = frozenset(("shfl", "vote", "match", "redux"))
 class Machine:
     """One program with the positions where its threads are stopped and compared."""
 
-    def __init__(
-        self, program: Program, side: str, stops: set[int], *, commuting: bool, ideal: bool = False
-    ) -> None:
+    def __init__(self, program: Program, side: str, stops: set[int], *, commuting: bool, ideal: bool = False) -> None:
         """``commuting`` and ``ideal`` as in TermAlgebra."""
         self.program, self.side, self.stops = program, side, frozenset(stops)
         self.algebra = TermAlgebra(commuting, ideal)

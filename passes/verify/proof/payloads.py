@@ -256,9 +256,7 @@ def _elements(operand: Operand) -> tuple[Operand, ...]:
 
 
 def _address_registers(instruction: Instruction) -> frozenset[str]:
-    return frozenset(
-        o.base.text for o in instruction.operands if isinstance(o, Address) and isinstance(o.base, Name)
-    )
+    return frozenset(o.base.text for o in instruction.operands if isinstance(o, Address) and isinstance(o.base, Name))
 
 
 def _registers(operands: Iterable[Operand]) -> frozenset[str]:

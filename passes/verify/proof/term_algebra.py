@@ -178,8 +178,6 @@ def _flags(**flags: bool) -> str:
     return "".join(f".{name}" for name, given in flags.items() if given)
 
 
-
-
 # --- instructions ---------------------------------------------------------------------------------------
 
 

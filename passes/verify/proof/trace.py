@@ -135,7 +135,14 @@ def _divide(operation: str, x: int, y: int, width: int) -> int:
     return divide(operation, x, y, width) if y else uninterpreted(operation, (x, y), width)
 
 
-_SCOPE: Final[Mapping[str, Any]] = {"S": _signed, "U": uninterpreted, "F": floating, "T": truth, "D": _divide, "C": concrete}
+_SCOPE: Final[Mapping[str, Any]] = {
+    "S": _signed,
+    "U": uninterpreted,
+    "F": floating,
+    "T": truth,
+    "D": _divide,
+    "C": concrete,
+}
 
 
 class _Code:
