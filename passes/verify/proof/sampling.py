@@ -10,6 +10,7 @@ from hybridcc.passes.verify.proof.premises import Premises
 from hybridcc.passes.verify.proof.program import Program
 from hybridcc.ptx.nodes import Address, Instruction, Name
 
+_WRAPS = 0.1
 _SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20, 23, 24, 31, 32, 33, 39, 48, 50, 64, 67)
 
 
@@ -55,8 +56,19 @@ def _launch(premises: Premises, rng: random.Random) -> dict[str, int]:
         values[f"special:ntid.{axis}"], values[f"special:nctaid.{axis}"] = ntid, nctaid
         values[f"special:tid.{axis}"] = rng.randrange(min(ntid, 4) if rng.random() < 0.7 else ntid)
         values[f"special:ctaid.{axis}"] = rng.randrange(nctaid)
+    if not fixed and rng.random() < _WRAPS:
+        _wrap(values, rng)
     values["special:laneid"] = values["special:tid.x"] % 32
     return values
+
+
+def _wrap(values: dict[str, int], rng: random.Random) -> None:
+    """A thread whose number wraps round in 32 bits, to just below zero or to the least."""
+    number = rng.choice(((1 << 32) - rng.randrange(1, 8), 1 << 31))
+    ntid = rng.choice((4, 32, 256))
+    values["special:ntid.x"], values["special:tid.x"] = ntid, number % ntid
+    values["special:ctaid.x"] = number // ntid
+    values["special:nctaid.x"] = number // ntid + 1
 
 
 def _pointers(program: Program) -> frozenset[int]:
