@@ -138,28 +138,30 @@ def _dot_rows(unroll: int) -> str:
     return spliced(base("dot_rows"), "@%p1 bra 	$L__BB0_9;", "$L__BB0_8:", new)
 
 
+NBODY = [
+    "ld.global.f32 %g0, [%a0];",
+    "ld.global.f32 %g1, [%a0+4];",
+    "ld.global.f32 %g2, [%a0+8];",
+    "sub.f32 %g3, %g0, %f1;",
+    "sub.f32 %g4, %g1, %f2;",
+    "sub.f32 %g5, %g2, %f3;",
+    "mul.f32 %g6, %g4, %g4;",
+    "fma.rn.f32 %g7, %g3, %g3, %g6;",
+    "fma.rn.f32 %g8, %g5, %g5, %g7;",
+    "add.f32 %g9, %g8, %f25;",
+    "sqrt.rn.f32 %g10, %g9;",
+    "rcp.rn.f32 %g11, %g10;",
+    "mul.f32 %g12, %g11, %g11;",
+    "mul.f32 %g13, %g11, %g12;",
+    "fma.rn.f32 %f129, %g3, %g13, %f129;",
+    "fma.rn.f32 %f128, %g4, %g13, %f128;",
+    "fma.rn.f32 %f127, %g5, %g13, %f127;",
+]
+
+
 def _nbody(unroll: int) -> str:
     setup = ["mov.u64 %a0, %rd1;", "shl.b64 %a1, %rd28, 2;"]
-    body = [
-        "ld.global.f32 %g0, [%a0];",
-        "ld.global.f32 %g1, [%a0+4];",
-        "ld.global.f32 %g2, [%a0+8];",
-        "sub.f32 %g3, %g0, %f1;",
-        "sub.f32 %g4, %g1, %f2;",
-        "sub.f32 %g5, %g2, %f3;",
-        "mul.f32 %g6, %g4, %g4;",
-        "fma.rn.f32 %g7, %g3, %g3, %g6;",
-        "fma.rn.f32 %g8, %g5, %g5, %g7;",
-        "add.f32 %g9, %g8, %f25;",
-        "sqrt.rn.f32 %g10, %g9;",
-        "rcp.rn.f32 %g11, %g10;",
-        "mul.f32 %g12, %g11, %g11;",
-        "mul.f32 %g13, %g11, %g12;",
-        "fma.rn.f32 %f129, %g3, %g13, %f129;",
-        "fma.rn.f32 %f128, %g4, %g13, %f128;",
-        "fma.rn.f32 %f127, %g5, %g13, %f127;",
-    ]
-    new = loop(setup, "%rd27", [("%a0", "%a1")], body, "$L__BB0_8", unroll)
+    new = loop(setup, "%rd27", [("%a0", "%a1")], NBODY, "$L__BB0_8", unroll)
     return spliced(base("nbody"), "mov.f32 	%f129, %f127;", "$L__BB0_8:", new)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rewrites import DECLARATIONS, KERNELS, loop
+from rewrites import DECLARATIONS, KERNELS, NBODY, loop
 
 from hybridcc.passes.facts import Fact, Origin, Parameter, Relation
 
@@ -119,24 +119,7 @@ def _matmul(unroll: int) -> str:
 
 def _nbody(unroll: int) -> str:
     setup = ["mov.u64 %a0, %rd2;", "shl.b64 %a1, %rd31, 2;"]
-    body = """ld.global.f32 %g0, [%a0];
-ld.global.f32 %g1, [%a0+4];
-ld.global.f32 %g2, [%a0+8];
-sub.f32 %g3, %g0, %f1;
-sub.f32 %g4, %g1, %f2;
-sub.f32 %g5, %g2, %f3;
-mul.f32 %g6, %g4, %g4;
-fma.rn.f32 %g7, %g3, %g3, %g6;
-fma.rn.f32 %g8, %g5, %g5, %g7;
-add.f32 %g9, %g8, %f25;
-sqrt.rn.f32 %g10, %g9;
-rcp.rn.f32 %g11, %g10;
-mul.f32 %g12, %g11, %g11;
-mul.f32 %g13, %g11, %g12;
-fma.rn.f32 %f129, %g3, %g13, %f129;
-fma.rn.f32 %f128, %g4, %g13, %f128;
-fma.rn.f32 %f127, %g5, %g13, %f127;""".split("\n")
-    new = loop(setup, "%rd30", [("%a0", "%a1")], body, "$L__BB0_8", unroll)
+    new = loop(setup, "%rd30", [("%a0", "%a1")], NBODY, "$L__BB0_8", unroll)
     return _spliced("nbody", "@%p3 bra 	$L__BB0_8;", "$L__BB0_8:", new)
 
 
