@@ -2,74 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
+import struct
+from types import ModuleType
+
 import pytest
+import rewrites
+import rewrites_mlir
+from lemma_pairs import ASIDE, EVERY_BIT, LOAD, STORE, WIDE
 from test_small import kernel, verdict
 
-from hybridcc.passes.verdict import NAN_PAYLOADS, Proved
+from hybridcc.passes.verdict import NAN_PAYLOADS, Proved, Unknown
+from hybridcc.passes.verify import proving
 from hybridcc.passes.verify.proof import payloads
 from hybridcc.passes.verify.proof.reading import read_program
 from hybridcc.ptx import parse
-
-LOAD = "ld.global.f32 %f0, [%a4]; ld.global.f32 %f1, [%a5];"
-WIDE = LOAD + "cvt.f64.f32 %d0, %f0; cvt.f64.f32 %d1, %f1;"
-STORE = "cvt.rn.f32.f64 %f2, %d2; st.global.f32 [%a5], %f2;"
-
-ASIDE = {
-    **{
-        f"{op} in f64 of f32 numbers": (
-            f"{WIDE} {op}{rn}.f64 %d2, %d0, %d1; {STORE}",
-            f"{LOAD} {op}.rn.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;",
-        )
-        for op, rn in (("add", ""), ("sub", ".rn"), ("mul", ""), ("div", ".rn"))
-    },
-    "a square root in f64": (
-        f"{WIDE} sqrt.rn.f64 %d2, %d0; {STORE}",
-        "ld.global.f32 %f0, [%a4]; sqrt.rn.f32 %f2, %f0; st.global.f32 [%a5], %f2;",
-    ),
-    "a literal that is an f32 number": (
-        f"{WIDE} mul.f64 %d2, %d0, 0d3FD8000000000000; {STORE}",
-        "ld.global.f32 %f0, [%a4]; mul.f32 %f2, %f0, 0f3EC00000; st.global.f32 [%a5], %f2;",
-    ),
-    "a round trip into arithmetic": (
-        f"{WIDE} cvt.rn.f32.f64 %f3, %d0; add.f32 %f2, %f3, %f1; st.global.f32 [%a5], %f2;",
-        f"{LOAD} add.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;",
-    ),
-    "a round trip into memory": (
-        f"{WIDE} cvt.rn.f32.f64 %f3, %d0; st.global.f32 [%a5], %f3;",
-        "ld.global.f32 %f0, [%a4]; st.global.f32 [%a5], %f0;",
-    ),
-    "two demotions in a row": (
-        f"{WIDE} mul.f64 %d2, %d0, %d1; cvt.rn.f32.f64 %f2, %d2; cvt.f64.f32 %d3, %f2; add.f64 %d4, %d3, %d1;"
-        "cvt.rn.f32.f64 %f4, %d4; st.global.f32 [%a5], %f4;",
-        f"{LOAD} mul.rn.f32 %f2, %f0, %f1; add.rn.f32 %f4, %f2, %f1; st.global.f32 [%a5], %f4;",
-    ),
-}
-EVERY_BIT = {
-    "an integer through f64": (
-        "cvt.rn.f64.s32 %d0, %r0; cvt.rzi.s32.f64 %r4, %d0; st.global.u32 [%a5], %r4;",
-        "st.global.u32 [%a5], %r0;",
-    ),
-    "an integer through f64 to f32": (
-        "cvt.rn.f64.u32 %d0, %r0; cvt.rn.f32.f64 %f0, %d0; st.global.f32 [%a5], %f0;",
-        "cvt.rn.f32.u32 %f0, %r0; st.global.f32 [%a5], %f0;",
-    ),
-    "a comparison of f32 numbers in f64": (
-        f"{WIDE} setp.gt.f64 %p0, %d0, 0d3FE0000000000000; selp.b32 %r4, 1, 2, %p0; st.global.u32 [%a5], %r4;",
-        f"{LOAD} setp.gt.f32 %p0, %f0, 0f3F000000; selp.b32 %r4, 1, 2, %p0; st.global.u32 [%a5], %r4;",
-    ),
-    "twice": (
-        "ld.global.f32 %f0, [%a4]; mul.rn.f32 %f1, %f0, 0f40000000; st.global.f32 [%a5], %f1;",
-        "ld.global.f32 %f0, [%a4]; add.f32 %f1, %f0, %f0; st.global.f32 [%a5], %f1;",
-    ),
-    "division by a power of two": (
-        "ld.global.f32 %f0, [%a4]; div.rn.f32 %f1, %f0, 0fC1000000; st.global.f32 [%a5], %f1;",
-        "ld.global.f32 %f0, [%a4]; mul.f32 %f1, %f0, 0fBE000000; st.global.f32 [%a5], %f1;",
-    ),
-    "a product that says its rounding": (
-        f"{LOAD} mul.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;",
-        f"{LOAD} mul.rn.f32 %f2, %f0, %f1; st.global.f32 [%a5], %f2;",
-    ),
-}
+from hybridcc.report.words import verdict_text
+from hybridcc.selection import accepted
 
 
 @pytest.mark.parametrize("name", ASIDE)
@@ -228,3 +178,62 @@ def test_traps_are_not_proved(name: str) -> None:
         itself = verdict(side, side)
         assert isinstance(itself, Proved), itself
         assert itself.aside == ()
+
+
+# --- kernels that Numba compiled ------------------------------------------------------------------------
+
+
+def in_f64(text: str) -> str:
+    """A kernel with each ``add.f32`` and ``mul.f32`` done in f64 and rounded back, as a literal of Python makes it."""
+    changed, count = re.subn(
+        r"(add|mul)\.f32 \t(%f\d+), (%f\d+), (\S+);",
+        lambda m: f"cvt.f64.f32 %w0, {m[3]}; {_second(m[4])} {m[1]}.f64 %w0, %w0, %w1; cvt.rn.f32.f64 {m[2]}, %w0;",
+        text,
+    )
+    assert count
+    return changed.replace("\t.reg .pred", ".reg .f64 %w<2>;\n\t.reg .pred", 1)
+
+
+def _second(operand: str) -> str:
+    if not operand.startswith("0f"):
+        return f"cvt.f64.f32 %w1, {operand};"
+    (number,) = struct.unpack(">f", bytes.fromhex(operand[2:]))
+    return f"mov.f64 %w1, 0d{struct.pack('>d', number).hex()};"
+
+
+@pytest.mark.parametrize("kernels", [rewrites, rewrites_mlir], ids=["numba-cuda", "numba-cuda-mlir"])
+def test_a_stencil_with_a_literal_of_f64(kernels: ModuleType) -> None:
+    base, facts = in_f64(kernels.base("stencil")), kernels.FACTS["stencil"]
+    for new in (kernels.base("stencil"), kernels.candidate("stencil")):
+        found = proving.run(proving.Task(base, new, "stencil", facts, (1,)))
+        assert isinstance(found, Proved), found
+        assert found.aside == (NAN_PAYLOADS,)
+    again = proving.recheck(found.certificate, base, new, "stencil", facts)
+    assert isinstance(again, Proved)
+    assert again.aside == (NAN_PAYLOADS,)
+    wrong = new.replace("0f3E800000", "0f3E800001")
+    assert wrong != new
+    assert not isinstance(proving.run(proving.Task(base, wrong, "stencil", facts, (1,))), Proved)
+
+
+@pytest.mark.slow
+def test_a_sum_in_f64_in_every_trip_of_a_loop() -> None:
+    base, new = in_f64(rewrites.base("colsum")), rewrites.candidate("colsum", 1)
+    found = proving.run(proving.Task(base, new, "colsum", rewrites.FACTS["colsum"], (1,)))
+    assert isinstance(found, Proved), found
+    assert found.aside == (NAN_PAYLOADS,)
+
+
+def test_a_certificate_cannot_claim_the_stronger_sense() -> None:
+    base, candidate = (kernel(body) for body in ASIDE["a literal that is an f32 number"])
+    found = proving.run(proving.Task(base, candidate, "k", (), (1,)))
+    assert isinstance(found, Proved)
+    document = json.loads(found.certificate)
+    assert document["certificate"].pop("ideal")
+    assert isinstance(proving.recheck(json.dumps(document), base, candidate, "k"), Unknown)
+
+
+def test_the_default_policy_takes_payloads_aside_and_no_more() -> None:
+    assert accepted(Proved("", (NAN_PAYLOADS,)), "proved")
+    assert not accepted(Proved("", (NAN_PAYLOADS, "contraction")), "proved")
+    assert verdict_text(Proved("", (NAN_PAYLOADS,))) == "proved, NaN payloads aside"
