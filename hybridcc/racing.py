@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.pipeline import Progress, Race
 from hybridcc.records import BASELINE, CandidateRecord, Machine, Speed
+
+if TYPE_CHECKING:
+    from hybridcc.runtime.race_job import Contender
 
 BUDGET_S = 60.0
 
@@ -15,7 +19,8 @@ BUDGET_S = 60.0
 def race_here(examples: Sequence[Launch], progress: Progress, seed: int = 0) -> Race | None:
     """None where there is no GPU."""
     from hybridcc.runtime import device as devices
-    from hybridcc.runtime.race import Contender, race
+    from hybridcc.runtime.race import race
+    from hybridcc.runtime.race_entrants import entrant
 
     device = devices.available()
     if device is None:
@@ -28,8 +33,8 @@ def race_here(examples: Sequence[Launch], progress: Progress, seed: int = 0) -> 
         if why_not:
             return {c.name: Speed("not_measured", why_not) for c in candidates}
         raced = race(
-            Contender(BASELINE, baseline.cubin.bytes, kernel.entry),
-            [Contender(c.name, c.machine.cubin.bytes, kernel.entry) for c in candidates if c.machine is not None],
+            entrant(BASELINE, baseline.cubin, kernel.entry, kernel.ptx),
+            entrants(kernel.entry, candidates),
             kernel.arguments,
             examples[0],
             device,
@@ -40,6 +45,17 @@ def race_here(examples: Sequence[Launch], progress: Progress, seed: int = 0) -> 
         return {c.name: speed_of(c.name, raced, device) for c in candidates}
 
     return run
+
+
+def entrants(entry: str, candidates: Sequence[CandidateRecord]) -> list[Contender]:
+    """Those that were assembled, each with the clones that check it."""
+    from hybridcc.runtime.race_entrants import entrant
+
+    return [
+        entrant(c.name, c.machine.cubin, entry, c.ptx)
+        for c in candidates
+        if c.machine is not None and c.ptx is not None
+    ]
 
 
 def _why_not(kernel: Kernel, arch: str, examples: Sequence[Launch]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hybridcc.records import Speed
 from hybridcc.runtime.device import Device
 from hybridcc.runtime.race import Race
+from hybridcc.runtime.race_guards import rates
 from hybridcc.runtime.race_statistics import Measurement
 
 NUMBA = "numba"
@@ -48,4 +49,10 @@ def race_text(raced: Race) -> str:
         interval = f" [{m.interval[0]:.3f}, {m.interval[1]:.3f}] at {m.confidence:.1%}" if m.interval else ""
         times = f", {m.baseline_us:.1f} to {m.variant_us:.1f} us" if m.baseline_us and m.variant_us else ""
         lines.append(f"    {name}: {m.kind} {_ratio(m)}{interval}{times}, {m.blocks} blocks")
+        if raced.guards.get(name):
+            lines.append(f"      {rates(raced.guards[name])}")
+    left_out = [f"{what} ({why})" for what, why in raced.notes.items() if why]
+    also = [what for what, why in raced.notes.items() if not why]
+    lines += [f"    compared besides: {', '.join(also)}"] if also else []
+    lines += [f"    not compared: {', '.join(left_out)}"] if left_out else []
     return "\n".join(lines)

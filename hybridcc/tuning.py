@@ -13,9 +13,10 @@ from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.rewrite import Rewriter
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.pipeline import Options, Progress, optimize
+from hybridcc.racing import entrants
 from hybridcc.records import BASELINE, CandidateRecord, Failure, KernelRecord, Machine, Selection, Speed
 from hybridcc.runtime.race import Race, race
-from hybridcc.runtime.race_job import Contender
+from hybridcc.runtime.race_entrants import entrant
 from hybridcc.runtime.store import Decision, Measured, Row
 from hybridcc.speeds import race_text, speed_of
 
@@ -91,9 +92,7 @@ def tune(
     return Tuned(record, selection, cubin, work.race, tuple(rows), _text(record, work.race))
 
 
-def _race(
-    work: _Work, kernel: Kernel, baseline: Machine, candidates: Sequence[CandidateRecord]
-) -> Mapping[str, Speed]:
+def _race(work: _Work, kernel: Kernel, baseline: Machine, candidates: Sequence[CandidateRecord]) -> Mapping[str, Speed]:
     """The pipeline's race: of those variants alone that were not measured before in this situation."""
     call = work.call
     known: dict[str, Speed] = {}
@@ -104,11 +103,11 @@ def _race(
     fresh = [c for c in candidates if c.name not in known and c.machine is not None]
     if not fresh:
         return known
-    contenders = [Contender(c.name, c.machine.cubin.bytes, kernel.entry) for c in fresh if c.machine is not None]
+    contenders = entrants(kernel.entry, fresh)
     if call.own is not None:
         contenders.append(call.own)
     raced = work.race = race(
-        Contender(BASELINE, baseline.cubin.bytes, kernel.entry),
+        entrant(BASELINE, baseline.cubin, kernel.entry, kernel.ptx),
         contenders,
         kernel.arguments,
         call.launch,
