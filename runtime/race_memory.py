@@ -278,6 +278,10 @@ PATTERNS = (0xFFFFFFFF, 0x00000000, 0x5A5A5A5A)
 """Shared memory before checked launches, in turn: -1 and NaN, what it may hold by chance, something large."""
 
 
+SMALL = 4096
+"""Bytes of a small block's shared memory."""
+
+
 class Scrubber:
     """Leaves another pattern in every multiprocessor's shared memory each time: a kernel that reads what no one of its
     block has written gives other bits then."""
@@ -288,22 +292,25 @@ class Scrubber:
         self.kernel = LoadedKernel(SCRUB_PTX.encode() + b"\0", "scrub")
         handle = call(driver.cuDeviceGet, facts.ordinal)
         which = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-        self._bytes = int(call(driver.cuDeviceGetAttribute, which, handle))
-        self.kernel.set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", self._bytes, facts.ordinal)
-        self._blocks = 2 * facts.multiprocessors  # a block takes a multiprocessor's whole share
+        most = int(call(driver.cuDeviceGetAttribute, which, handle))
+        self.kernel.set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", most, facts.ordinal)
+        # Blocks as large as there can be, then small ones: the cache is divided otherwise for kernels that use little.
+        self._sizes = tuple((size, 2 * facts.multiprocessors * (most // size)) for size in (most, SMALL))
         self._turn = 0
 
     def run(self) -> None:
         """Queue it."""
-        values = struct.pack("=2I", self._bytes // WORD, PATTERNS[self._turn % len(PATTERNS)])
+        pattern = PATTERNS[self._turn % len(PATTERNS)]
         self._turn += 1
-        memory = ctypes.create_string_buffer(values, len(values))
-        base = ctypes.addressof(memory)
-        pointers = (ctypes.c_void_p * 2)(base, base + 4)
-        call(
-            bindings().cuLaunchKernel, self.kernel.function, self._blocks, 1, 1, 256, 1, 1, self._bytes, self._stream,
-            ctypes.addressof(pointers), 0,
-        )  # fmt: skip
+        for size, blocks in self._sizes:
+            values = struct.pack("=2I", size // WORD, pattern)
+            memory = ctypes.create_string_buffer(values, len(values))
+            base = ctypes.addressof(memory)
+            pointers = (ctypes.c_void_p * 2)(base, base + 4)
+            call(
+                bindings().cuLaunchKernel, self.kernel.function, blocks, 1, 1, 256, 1, 1, size, self._stream,
+                ctypes.addressof(pointers), 0,
+            )  # fmt: skip
 
 
 COUNTERS = "hybridcc_guards"

@@ -179,3 +179,90 @@ def test_the_number_of_blocks_is_decided_beforehand_and_within_the_budget(budget
     blocks = blocks_for(budget, block)
     assert blocks == 0 or LEAST_BLOCKS <= blocks <= MOST_BLOCKS
     assert blocks * block <= budget * (1 + 1e-9)
+
+
+# --- noise as GPUs make it: the same against itself must stay the same ---
+
+
+class Clock:
+    """The state of a simulated GPU that all contenders share: what a batch takes longer than it should."""
+
+    def __init__(self, random, sigma, *, drift=0.0, modes=0.0, switch=0.0, wander=0.0, outliers=0.0, skewed=0.0):
+        self.random, self.sigma = random, sigma
+        self.drift, self.modes, self.switch, self.wander = drift, modes, switch, wander
+        self.outliers, self.skewed = outliers, skewed
+        self.slow, self.walk, self.batches = False, 0.0, 0
+
+    def factor(self):
+        self.batches += 1
+        self.slow ^= self.random.random() < self.switch
+        self.walk += self.random.normal(0, self.wander)
+        log = self.random.normal(0, self.sigma) + self.walk + self.drift * self.batches / 1000
+        log += self.modes * self.slow + self.random.exponential(self.skewed)
+        if self.random.random() < self.outliers:
+            log += self.random.uniform(0.3, 1.5)
+        return math.exp(log)
+
+
+NOISES = {
+    "white": {},
+    "a steady drift": {"drift": 0.1},
+    "a random walk": {"wander": 0.002},
+    "two clock states, seldom changed": {"modes": 0.05, "switch": 0.01},
+    "two clock states, often changed": {"modes": 0.03, "switch": 0.3},
+    "outliers": {"outliers": 0.05},
+    "a long tail": {"skewed": 0.02},
+    "all of it": {"drift": 0.05, "wander": 0.001, "modes": 0.03, "switch": 0.02, "outliers": 0.02, "skewed": 0.005},
+}
+
+
+def simulated_race(seed, noise, ratio=1.0, sigma=0.004, blocks=15, of_process=0.0):
+    """``of_process`` is the sigma of a factor that each contender draws once in each of two processes."""
+    random = np.random.default_rng(seed)
+    samples = []
+    for process in (1, 2):
+        clock = Clock(random, sigma, **noise)
+        own = {name: math.exp(random.normal(0, of_process)) for name in ("baseline", CONTROL, "v")}
+        for block, pair, order in schedule(["v", CONTROL], blocks, 2 * seed + process):
+            for variant in order:
+                name = pair if variant else "baseline"
+                event = 1000 * own[name] * clock.factor() / (ratio if name == "v" else 1)
+                samples.append(Sample(name, pair, block, 10, event, 2 * event, 2 * event, 10, event, process=process))
+    return verdict(samples)
+
+
+RACES = 100
+FALSE_AT_MOST = 5
+"""At a rate of 1 % more than five of a hundred have a chance of 0.05 %; the rate that races keep is far lower."""
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("sigma", [0.001, 0.02])
+def test_no_pattern_of_noise_makes_a_winner(noise, sigma):
+    kinds = Counter(simulated_race(seed, NOISES[noise], sigma=sigma).kind for seed in range(RACES))
+    assert kinds["faster"] + kinds["slower"] <= FALSE_AT_MOST, kinds
+
+
+@pytest.mark.parametrize("of_process", [0.001, 0.003, 0.01])
+def test_what_one_process_happens_to_have_makes_no_winner(of_process):
+    """An address layout that suits one contender in one process: both processes have to agree beyond the control."""
+    kinds = Counter(simulated_race(seed, {}, sigma=0.001, of_process=of_process).kind for seed in range(RACES))
+    assert kinds["faster"] + kinds["slower"] <= (FALSE_AT_MOST if of_process < 0.01 else RACES * 0.2), kinds
+
+
+def test_two_processes_that_disagree_are_inconclusive():
+    slow = [s for s in made({"baseline": 100, CONTROL: 100, "v": 90}, blocks=40)]
+    quick = [replace(s, process=1) for s in made({"baseline": 100, CONTROL: 100, "v": 100}, blocks=15)]
+    found = verdict(slow + quick)
+    assert found.kind == "inconclusive"
+    assert "processes disagree" in found.reason
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("ratio", "kind"), [(1.02, "faster"), (1 / 1.02, "slower")])
+def test_two_percent_are_found_under_any_of_it(noise, ratio, kind):
+    """At the noise of batches of a millisecond: never the wrong way round, and found where the noise allows."""
+    kinds = Counter(simulated_race(seed, NOISES[noise], ratio, sigma=0.001).kind for seed in range(40))
+    assert set(kinds) <= {kind, "inconclusive"}, kinds
+    if noise in ("white", "a steady drift", "a random walk", "two clock states, seldom changed", "outliers"):
+        assert kinds[kind] >= 38, kinds
