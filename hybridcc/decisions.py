@@ -34,11 +34,11 @@ _log = logging.getLogger("hybridcc")
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a kernel on one device, as data: what is tuned, in whatever process. ``launch`` holds copies of the
-    arguments and ``alignments`` the caller's own, ``shape`` is the launch's class (runtime/launch_class.py), ``own``
-    the machine code that Numba launches for it."""
+    arguments (None where nobody needs them) and ``alignments`` the caller's own, ``shape`` is the launch's class
+    (runtime/launch_class.py), ``own`` the machine code that Numba launches for it."""
 
     kernel: Kernel
-    launch: Launch
+    launch: Launch | None
     alignments: tuple[int, ...]
     device: Device
     shape: Mapping[str, object]
@@ -214,14 +214,20 @@ def driver_build(device: Device) -> str:
     return (clocks.driver_version() if clocks is not None else "") or f"CUDA {device.driver}"
 
 
+def needs_check(found: Decision, device: Device) -> bool:
+    """Whether a kept variant was not yet compared with the baseline today and on this driver."""
+    checked = (found.checked_day, found.checked_driver)
+    return found.cubin is not None and checked != (today(), driver_build(device))
+
+
 def still_good(found: Decision, call: Call, options: Options) -> bool:
-    """Whether a kept variant may run. It is compared with the baseline on this very call if that was not done today
-    and on this driver; one that differs is forgotten."""
+    """Whether a kept variant may run. It is compared with the baseline on this very call if it needs a check; one that
+    differs is forgotten."""
     from hybridcc.runtime.assemble import assemble
 
-    day, build = today(), driver_build(call.device)
-    if found.cubin is None or (found.checked_day, found.checked_driver) == (day, build):
+    if found.cubin is None or not needs_check(found, call.device):
         return True
+    assert call.launch is not None
     kernel = call.kernel
     baseline = Contender(BASELINE, assemble(kernel.ptx, kernel.arch, options.assembler).bytes, kernel.entry)
     variant = Contender(found.variant, found.cubin, kernel.entry)
@@ -235,5 +241,5 @@ def still_good(found: Decision, call: Call, options: Options) -> bool:
     if raced.void:
         _log.info("%s: a kept variant could not be checked: %s", kernel.name, raced.void)
         return False
-    store.mark_checked(found.key, day, build)
+    store.mark_checked(found.key, today(), driver_build(call.device))
     return True

@@ -110,6 +110,8 @@ def optimize_call(
     if prepared is None:
         return _failed(run)
     call, types = prepared
+    assert call.launch is not None
+    own_launch = call.launch
     opened, failure = open_or_failure(spec)
     if failure is not None:
         run.failures.append(failure[0])
@@ -123,7 +125,7 @@ def optimize_call(
                 return checked
     _announce(run, call.kernel, opened)
     given = examples or dispatcher.examples
-    tests = attempt("examples", run.failures, lambda: _launches(given, call), (call.launch,))
+    tests = attempt("examples", run.failures, lambda: _launches(given, call.kernel, own_launch), (own_launch,))
     tuned = tune(
         call, options, identity or {"situation": {}}, opened, tests, run.failures,
         budget_s=budget_s, reuse=reuse and identity is not None, progress=run.progress,
@@ -135,6 +137,7 @@ def optimize_call(
         selection = Selection(BASELINE, "NOT_LOADED", "baseline selected: the variant could not be loaded")
     elif identity is not None and tuned.rows:
         attempt("store", run.failures, lambda: store.save(*tuned.rows), None)
+        dispatcher.look_again()  # on the other GPUs of this process
     seconds = time.monotonic() - run.begin
     return Outcome(run.name, selection, tuned.record, tuned.race, tuned.text, seconds, tuple(run.failures))
 
@@ -201,11 +204,11 @@ def _identity(call: Call, options: Options, spec: str) -> dict[str, object]:
     return decisions.decision_identity(situation, regions, options, decisions.rewriter_identity(spec))
 
 
-def _launches(given: Callable[[], object] | None, call: Call) -> tuple[Launch, ...]:
+def _launches(given: Callable[[], object] | None, kernel: Kernel, launch: Launch) -> tuple[Launch, ...]:
     """What to test on: the author's examples, else the call's own arguments (smaller ones are made of its shape)."""
     from hybridcc.passes.verify import examples
 
-    return examples.from_callable(given, call.kernel) if given is not None else (call.launch,)
+    return examples.from_callable(given, kernel) if given is not None else (launch,)
 
 
 def _announce(run: _Run, kernel: Kernel, rewriter: Rewriter | None) -> None:

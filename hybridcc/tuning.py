@@ -95,6 +95,7 @@ def tune(
 def _race(work: _Work, kernel: Kernel, baseline: Machine, candidates: Sequence[CandidateRecord]) -> Mapping[str, Speed]:
     """The pipeline's race: of those variants alone that were not measured before in this situation."""
     call = work.call
+    assert call.launch is not None
     known: dict[str, Speed] = {}
     if work.reuse:
         known = attempt(

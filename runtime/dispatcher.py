@@ -10,6 +10,13 @@ be followed here (a tuple argument, linked code, an extension) only means that t
 ``baseline``  ``optimize`` works and reports, but every launch runs the baseline
 ``off``       every launch runs the baseline, and ``optimize`` does nothing
 ``execute``   launches run on the CPU's executor with NumPy arrays; no GPU is needed
+
+``HYBRIDCC_TUNE`` says when kernels are tuned, read at the same time:
+
+``manual``      the default: only ``optimize`` tunes. What it decided under the default policy is used from the first
+                call on in other processes too, after a comparison with the baseline if it was made on another day
+``background``  also a call that nothing was decided for is tuned, in a child process while the baseline serves; its
+                arguments are copied before it is launched. When the child is done, calls switch in one step
 """
 
 from __future__ import annotations
@@ -29,11 +36,14 @@ from hybridcc.runtime import device, numba_classes
 from hybridcc.runtime.driver import forked, is_forked
 
 if TYPE_CHECKING:
+    from hybridcc.first_calls import FirstCalls
     from hybridcc.optimizing import Outcome
     from hybridcc.runtime.launch import Geometry, Launcher
 
 VARIABLE = "HYBRIDCC"
 MODES = ("on", "baseline", "off", "execute")
+TUNE_VARIABLE = "HYBRIDCC_TUNE"
+TUNE_MODES = ("manual", "background")
 EXECUTE_ARCH = "sm_90"
 """What ``HYBRIDCC=execute`` compiles for; the executor has no architecture of its own."""
 
@@ -127,9 +137,19 @@ def _decorate(
 
 def mode() -> str:
     """Raises InputError for a value that HYBRIDCC does not have."""
-    value = os.environ.get(VARIABLE, "") or "on"
-    if value not in MODES:
-        raise InputError(f"{VARIABLE}={value} is no mode", next_step=f"set it to one of {', '.join(MODES)}")
+    return _one_of(VARIABLE, MODES)
+
+
+def tune_mode() -> str:
+    """Raises InputError for a value that HYBRIDCC_TUNE does not have."""
+    return _one_of(TUNE_VARIABLE, TUNE_MODES)
+
+
+def _one_of(variable: str, modes: Sequence[str]) -> str:
+    """The variable's value, the first of its modes where it is not set."""
+    value = os.environ.get(variable, "") or modes[0]
+    if value not in modes:
+        raise InputError(f"{variable}={value} is no mode", next_step=f"set it to one of {', '.join(modes)}")
     return value
 
 
@@ -166,6 +186,10 @@ class Dispatcher(numba_classes.CUDADispatcher):
         self._configured: dict[Any, Configured] = {}
         self._latest: Configured | None = None
         self._changing = threading.Lock()
+        self._tunes_in_background = tune_mode() == "background"
+        self.looks = self.mode == "on" and not self.targetoptions["debug"]
+        """Whether first calls look what was decided before, or start tuning in the background."""
+        self._first_calls: FirstCalls | None = None
         _alive.add(self)
         if self._declared:
             self._compile_declared()
@@ -305,6 +329,20 @@ class Dispatcher(numba_classes.CUDADispatcher):
             others = [each for each in self.selected if (each.types, each.ordinal) != (types, ordinal)]
             self.selected[:] = others if launcher is None else [launcher, *others]
 
+    def look(self, configured: Configured, args: Sequence[Any]) -> bool:
+        """Whether a variant was selected just now, for this call too."""
+        from hybridcc.first_calls import FirstCalls
+
+        first = self._first_calls = self._first_calls or FirstCalls(self, self._tunes_in_background)
+        found = first.look(configured, args)
+        self.looks = self.looks and not first.over
+        return found
+
+    def look_again(self) -> None:
+        """Something was decided: the kernel's first calls on other devices of this process may find it."""
+        if self.mode == "on" and device.count() > 1:
+            self._first_calls, self.looks = None, True
+
     def _refuse(self) -> None:
         """In a forked child, where no launch can work."""
         self._changing = threading.Lock()
@@ -401,7 +439,10 @@ class Configured(numba_classes.LaunchConfiguration):
             if self._launch_from_host(geometry, args):
                 return
         if self._launchable:
-            super().__call__(*args)
+            if self.dispatcher.looks and not self.pre_launch_callbacks and self.dispatcher.look(self, args):
+                self(*args)
+            else:
+                super().__call__(*args)
         elif self.dispatcher.mode == "execute":
             self.execute(*args)
         else:

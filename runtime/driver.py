@@ -86,6 +86,13 @@ def use_primary_context(ordinal: int = 0) -> None:
         call(driver.cuCtxSetCurrent, call(driver.cuDevicePrimaryCtxRetain, device))
 
 
+def make_current(ordinal: int) -> None:
+    """Make the device's primary context this thread's, whichever it had."""
+    driver = bindings()
+    device = call(driver.cuDeviceGet, ordinal)
+    call(driver.cuCtxSetCurrent, call(driver.cuDevicePrimaryCtxRetain, device))
+
+
 def current_ordinal() -> int:
     """The device of this thread's context; 0 where it has none yet."""
     driver = bindings()
