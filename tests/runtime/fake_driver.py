@@ -73,6 +73,13 @@ class FakeDriver:
     def cuCtxGetDevice(self) -> tuple[Any, ...]:
         return OK, self.ordinal
 
+    def cuDevicePrimaryCtxRetain(self, ordinal: int) -> tuple[Any, ...]:
+        return OK, ordinal + 1
+
+    def cuCtxSetCurrent(self, context: int) -> tuple[Any, ...]:
+        self.ordinal = context - 1
+        return (OK,)
+
     def cuStreamIsCapturing(self, stream: Any) -> tuple[Any, ...]:
         status = real.CUstreamCaptureStatus
         active, none = status.CU_STREAM_CAPTURE_STATUS_ACTIVE, status.CU_STREAM_CAPTURE_STATUS_NONE
