@@ -40,7 +40,7 @@ class Contender:
     entry: str
     twins: tuple[bytes, bytes] | None = None
     counted: bytes = b""
-    untwinned: str = "there is no PTX of it"
+    untwinned: str = "not assembled so"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,9 @@ def ab(
     seed: Annotated[int, typer.Option(min=0, help="For values and for the order of samples.")] = 0,
     slack: Annotated[float, typer.Option(min=0, help="How much slower B may be (0.02 is 2 %) with exit code 0.")] = 0.0,
     always: Annotated[bool, typer.Option("--always", help="Race the same machine code too.")] = False,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Run both under compute-sanitizer too, where it is installed.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 4 where the race does not decide.")] = False,
     bisect: Annotated[
         bool, typer.Option("--bisect", help="For git bisect run: exit code 125 whenever nothing could be decided.")
@@ -89,7 +92,7 @@ def ab(
             from hybridcc.contest_folder import export as write
 
             write(export, first, second, arguments, launches[0], how)
-        code = _run(first, second, arguments, launches, device, how, dry_run, always, strict, bisect, as_json)
+        code = _run(first, second, arguments, launches, device, how, dry_run, always, sanitize, strict, bisect, as_json)
     except HybridccError as error:
         if not bisect:
             raise
@@ -177,6 +180,7 @@ def _run(
     how: Mapping[str, Any],
     dry_run: bool,
     always: bool,
+    sanitize: bool,
     strict: bool,
     bisect: bool,
     as_json: bool,
@@ -200,12 +204,20 @@ def _run(
         told |= _nothing("not_measured", why_none())
         code = UNTESTABLE if bisect else 3
     else:
+        from hybridcc import contest_sanitize
+        from hybridcc.runtime import race_sanitize
+
+        if sanitize:
+            race_sanitize.find()  # before the race, not after it
         with progress_line() as progress:
             found = contest(
                 first, second, arguments, launches, device, budget_s=how["budget_s"], seed=how["seed"],
                 progress=progress,
             )  # fmt: skip
-        told |= record(found, device, how["budget_s"], how["seed"])
+            told |= record(found, device, how["budget_s"], how["seed"])
+            if sanitize:
+                seen = contest_sanitize.sanitized(first, second, arguments, launches[0], device, progress)
+                told = contest_sanitize.verdict(told, seen)
         code = exit_code(told, how["slack"], strict, bisect)
     told["exit_code"] = code
     if as_json:
@@ -268,6 +280,11 @@ def _tell(told: Mapping[str, Any]) -> None:
         typer.echo(f"  {name.upper()}: {one['path']}, {one['made_by']}, sha256 {one['cubin_sha256'][:16]}{notes}")
     if correct.get("deviation"):
         typer.echo(f"  deviation: {correct['deviation']}")
+    if "sanitizer" in told:
+        from hybridcc.contest_sanitize import lines
+
+        for line in lines(told["sanitizer"]):
+            typer.echo(f"  {line}")
     sets = len(correct["inputs"]) if "inputs" in correct else len(told["inputs_to_compare"])
     typer.echo(f"  outputs {'compared' if 'inputs' in correct else 'to be compared'} on {sets} sets of values")
     if told["generated"]:
@@ -286,7 +303,7 @@ def headline(speed: Mapping[str, Any]) -> str:
 def _correctness(correct: Mapping[str, Any]) -> str:
     match correct["verdict"]:
         case "refuted":
-            return "B LEAVES OTHER BITS THAN A"
+            return correct.get("how", "B LEAVES OTHER BITS THAN A")
         case "tested":
             return f"outputs equal bit for bit in {correct['compared_launches']} launches"
         case "proved":

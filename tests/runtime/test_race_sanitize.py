@@ -81,3 +81,40 @@ def test_each_tool_runs_the_racing_process(monkeypatch, tmp_path, finds):
     assert [each.tool for each in found] == ["memcheck", "initcheck"]
     assert [each.clean for each in found] == [not finds] * 2, found
     assert "initcheck" in found[1].text
+
+
+def side(**clean):
+    return [{"tool": tool, "clean": each, "text": f"{tool} says"} for tool, each in clean.items()]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "refuted"),
+    [(True, False, True), (True, True, False), (False, False, False), (None, False, False), (True, None, False)],
+)
+def test_b_is_refuted_by_what_a_is_clean_of(a, b, refuted):
+    from hybridcc.contest_sanitize import lines, verdict
+
+    told = {"correctness": {"verdict": "tested", "deviation": ""}, "speed": {}}
+    found = {"a": side(memcheck=True, racecheck=a), "b": side(memcheck=True, racecheck=b)}
+    judged = verdict(told, found)
+    assert (judged["correctness"]["verdict"] == "refuted") is refuted
+    assert ("racecheck says" in judged["correctness"]["deviation"]) is refuted
+    assert judged["sanitizer"] == found
+    assert len(lines(found)) == 4
+
+
+def test_ab_asks_for_the_tool_before_it_races(monkeypatch, tmp_path):
+    from typer.testing import CliRunner
+
+    from hybridcc.cli import ab, app
+    from tests.cli.test_ab import PTX
+
+    monkeypatch.setattr(ab, "_device", lambda: Device(0, "G", "sm_90", "13.0", 132, 1 << 32, 1 << 20, "ab" * 16))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, trips in (("a", "64"), ("b", "65")):
+        (tmp_path / f"{name}.ptx").write_text(PTX.replace("%r4, 64", f"%r4, {trips}"))
+    found = CliRunner().invoke(
+        app, ["ab", f"{tmp_path}/a.ptx", f"{tmp_path}/b.ptx", "--sanitize", "--assembler", "ptxas"]
+    )
+    assert found.exit_code == 3
+    assert "compute-sanitizer is not on the PATH" in found.output
