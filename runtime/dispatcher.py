@@ -98,11 +98,16 @@ def jit(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the second time
             plain = numba_classes.numba_jit(function, **options) if signatures else numbas(function)
-        if signatures and (options.get("device") or numba_classes.SIMULATOR) and _can_compile():
+        if signatures and _stays_numbas(plain, options) and _can_compile():
             return numbas(function)
         return _decorate(function, signatures, options, examples, plain)
 
     return decorate
+
+
+def _stays_numbas(plain: Any, options: Mapping[str, Any]) -> bool:
+    """A device function, and whatever Numba's simulator makes (it can be switched on and off while a program runs)."""
+    return bool(options.get("device")) or numba_classes.SIMULATOR or not isinstance(plain, numba_classes.CUDADispatcher)
 
 
 def _can_compile() -> bool:
@@ -130,7 +135,7 @@ def _decorate(
 ) -> Any:
     """``signatures`` is a list of them, or one, which Numba then converts arguments to without looking at them;
     ``plain`` is what Numba makes of the function without them."""
-    if options.get("device") or numba_classes.SIMULATOR:
+    if _stays_numbas(plain, options):
         return plain
     return Dispatcher(function, signatures, options, examples, plain)
 

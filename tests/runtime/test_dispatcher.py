@@ -305,6 +305,15 @@ def test_execute_says_which_argument_it_cannot_take(execute):
         hybridcc.jit("void(float32[::1], float32)")(scale)[1, 32](np.zeros(4), 1)
 
 
+def test_the_simulator_can_be_switched_on_while_a_program_runs(monkeypatch):
+    from numba.cuda.core import config  # pyright: ignore[reportMissingImports]
+
+    monkeypatch.setattr(config, "ENABLE_CUDASIM", True)
+    assert type(hybridcc.jit(debug=True, opt=False)(scale)).__name__ == "FakeCUDAKernel"
+    monkeypatch.undo()
+    assert isinstance(hybridcc.jit(scale), Dispatcher)
+
+
 def test_numbas_warnings_come_when_numba_gives_them():
     """With the keywords, before there is a function; and once."""
     from numba.cuda.core.errors import NumbaInvalidConfigWarning  # pyright: ignore[reportMissingImports]
