@@ -159,7 +159,7 @@ def cases(scale: int) -> dict[str, tuple]:
         "nbody": (nbody, void(MATRIX, VECTOR), 4 * scale, 64, (_random(256 * scale, 2), zeros(256 * scale, f32))),
         "block_sum": (block_sum, void(VECTOR, VECTOR), blocks, 256, (_random(256 * blocks - 7), zeros(blocks, f32))),
         "divergent": (divergent, void(INTS, INTS), blocks, 128, (hailstones, zeros(n, np.int32))),
-        "two_loops": (two_loops, void(VECTOR, VECTOR, int32), blocks, 128,
-                      (_random(n), zeros(n, f32), np.int32(4))),
+        "two_loops": (two_loops, void(VECTOR, VECTOR, int32), 4 * blocks, 128,
+                      (_random(4 * n), zeros(4 * n, f32), np.int32(4))),
         "saxpy": (saxpy, void(float32, VECTOR, VECTOR), blocks, 128, (f32(2), _random(n), _random(n))),
     }  # fmt: skip

@@ -21,12 +21,16 @@ def declaration(symbol: str, rows: int) -> str:
     return f".visible .global .align 8 .u64 {symbol}[{max(1, rows) * SLOTS}];"
 
 
-def prologue(symbol: str, prefix: str, registers: int) -> str:
-    """At a kernel's start: the registers, all zero, and this warp's word of row 0."""
-    zeros = "".join(f"mov.u64 %{prefix}c{k}, 0;\n" for k in range(registers))
+def prologue(symbol: str, prefix: str, registers: int, *, begun: bool = False) -> str:
+    """At a kernel's start: the registers, all zero, and this warp's word of row 0.
+
+    ``begun``: register 0 is the stopwatch that ``first_time`` declared and started.
+    """
+    zeros = "".join(f"mov.u64 %{prefix}c{k}, 0;\n" for k in range(int(begun), registers))
+    names = ", ".join(f"%{prefix}c{k}" for k in range(int(begun), registers))
     return f"""\
 .reg .b64 %{prefix}row;
-{f".reg .b64 %{prefix}c<{registers}>;" if registers else ""}
+{f".reg .b64 {names};" if names else ""}
 {{
 .reg .b32 %{prefix}s<12>;
 .reg .b64 %{prefix}w<3>;
@@ -112,19 +116,20 @@ add.s64 %{prefix}k4, %{prefix}k4, %{prefix}k6;
 """
 
 
-def note_time(prefix: str, register: int) -> str:
-    """Start a stopwatch: its register runs from minus now."""
+def first_time(prefix: str) -> str:
+    """Before anything else: start the stopwatch of the whole kernel. It runs from minus now, as each of them does."""
     return f"""\
+.reg .b64 %{prefix}c0;
 {{
 .reg .b64 %{prefix}t;
 mov.u64 %{prefix}t, %clock64;
-sub.s64 %{prefix}c{register}, %{prefix}c{register}, %{prefix}t;
+neg.s64 %{prefix}c0, %{prefix}t;
 }}
 """
 
 
 def add_time(prefix: str, register: int) -> str:
-    """Stop it: what was noted and now make the cycles between."""
+    """Stop a stopwatch: what was noted and now make the cycles between."""
     return f"""\
 {{
 .reg .b64 %{prefix}t;

@@ -16,7 +16,7 @@ from hybridcc.passes.analysis.cfg import ControlFlowGraph, is_branch
 from hybridcc.passes.profile import counters
 from hybridcc.passes.profile.equivalence import CountClass, count_classes
 from hybridcc.passes.profile.profile import starts_of
-from hybridcc.passes.regions.region import Region
+from hybridcc.passes.regions.region import Port, Region
 from hybridcc.passes.splice.names import NameScope, names_of_module
 from hybridcc.passes.splice.place import insert, with_function
 from hybridcc.passes.splice.reading import flatten
@@ -183,10 +183,10 @@ def timing_clone(ptx: str, entry: str, regions: Sequence[Region]) -> TimingClone
         inside = f"%{prefix}in{number}"
         running += f".reg .pred {inside};\nsetp.ne.u32 {inside}, 0, 0;\n"
         edits.at_block(region.entry, _guarded_start(prefix, number, inside))
-        edits.at_block(region.exit, _guarded_stop(prefix, number, inside))
+        edits.at_block(region.exit, _guarded_stop(prefix, number, inside, region.live_out))
     rows = len(timed) + 1
     edits.at_exits(counters.add_time(prefix, 0) + counters.flush(prefix, {k: k for k in range(rows)}))
-    edits.at_start(counters.prologue(symbol, prefix, rows) + running + counters.note_time(prefix, 0))
+    edits.at_start(counters.first_time(prefix) + counters.prologue(symbol, prefix, rows, begun=True) + running)
     new = _with_buffer(edits.apply(module), symbol, rows)
     return TimingClone(str(new), entry, symbol, rows, digest_of(ptx), tuple(r.id for r in timed))
 
@@ -204,17 +204,38 @@ setp.eq.u32 {inside}, 0, 0;
 """
 
 
-def _guarded_stop(prefix: str, number: int, inside: str) -> str:
-    """A region's exit may be reached from elsewhere as well."""
+def _guarded_stop(prefix: str, number: int, inside: str, waits: Sequence[Port]) -> str:
+    """A region's exit may be reached from elsewhere as well.
+
+    The clock is read under a predicate that hangs on every value that the region leaves, so that what it still waits
+    for (the last loads, above all) is charged to it and not to whoever reads the value next.
+    """
     return f"""\
 {{
 .reg .b64 %{prefix}t<2>;
-mov.u64 %{prefix}t0, %clock64;
+.reg .pred %{prefix}w<2>;
+{_hanging_on(prefix, waits)}mov.u64 %{prefix}t0, 0;
+@%{prefix}w0 mov.u64 %{prefix}t0, %clock64;
+@!%{prefix}w0 mov.u64 %{prefix}t0, %clock64;
 add.s64 %{prefix}t1, %{prefix}c{number}, %{prefix}t0;
 selp.b64 %{prefix}c{number}, %{prefix}t1, %{prefix}c{number}, {inside};
 setp.ne.u32 {inside}, 0, 0;
 }}
 """
+
+
+def _hanging_on(prefix: str, waits: Sequence[Port]) -> str:
+    """A predicate, never known beforehand, that cannot be formed before the values are there."""
+    lines = [f"setp.ne.u32 %{prefix}w0, 0, 0;\n"]
+    for port in waits:
+        width = isa.bits(port.type)
+        if width not in (32, 64):
+            continue
+        kind, unlikely = (f".f{width}", "num") if port.type.startswith(".f") else (f".u{width}", "ne")
+        other = port.spelling if unlikely == "num" else str(0x5EED5EED)
+        lines.append(f"setp.{unlikely}{kind} %{prefix}w1, {port.spelling}, {other};\n")
+        lines.append(f"xor.pred %{prefix}w0, %{prefix}w0, %{prefix}w1;\n")
+    return "".join(lines)
 
 
 class _Edits:

@@ -37,7 +37,7 @@ def read_csv(text: str, log: str = "") -> Samples:
     stalls = [n for n, name in enumerate(names) if name.startswith("stall_") and "not_issued" not in name]
     body = [row for row in rows[head + 1 :] if len(row) == len(names) and row != names]
     return Samples(
-        tuple(row[source].rstrip(" ;") for row in body),
+        tuple(row[source].strip(" ;") for row in body),
         tuple(_number(row[samples]) for row in body),
         tuple(_worst(row, names, stalls) for row in body),
     )
