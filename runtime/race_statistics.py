@@ -34,8 +34,8 @@ ERROR_RATE = 0.01
 MARGIN = 0.005
 """Relative: less than this is called the same, however precisely it was measured."""
 
-LEAST_BLOCKS = 8
-"""Of each of the processes. Two make 16, and eight alone would do for an interval at 99 %."""
+LEAST_BLOCKS = 6
+"""Of each of the processes. Two make 12, and eight would do for an interval at 99 %."""
 
 MOST_BLOCKS = 100
 
