@@ -65,6 +65,8 @@ def selected_count(kernel):
 
 
 class _Counting:
+    ordinal, is_here = 0, True
+
     def __init__(self, launcher, launch, calls):
         self.read, self.types, self.arguments = launcher.read, launcher.types, launcher.arguments
         self._launch, self._calls = launch, calls

@@ -44,6 +44,7 @@ def selected(function, *args):
 
     class Counting:
         read, types, arguments = launcher.read, launcher.types, launcher.arguments
+        ordinal, is_here = 0, True
 
         @staticmethod
         def launch(geometry, flat):
