@@ -77,7 +77,7 @@ def test_each_signature_has_its_own(gpus):
     assert [code for code, _ in gpu.launched] == [b"double", b"single", b"better"]
     assert len(kernel.selected) == 2
     kernel.use(None, kernel.selected[0].types)
-    assert [each.loaded.entry for each in kernel.selected] == [kernel.selected[0].loaded.entry]
+    assert len(kernel.selected) == 1
 
 
 def test_each_device_has_its_own(gpus):
