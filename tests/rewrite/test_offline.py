@@ -1,4 +1,4 @@
-"""No network: a build with no endpoint named connects to nothing and asks no name server."""
+"""No network: with the network blocked, a build with no endpoint named opens no socket and asks no name server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from hybridcc.passes.rewrite.rejection import NEXT_STEPS
 ROOT = Path(__file__).parents[2]
 
 WATCHED = """
+import socket
 import sys
 
 def watch(event, arguments):
     if event in ("socket.getaddrinfo", "socket.gethostbyname"):
         print("REACHED OUT", event, arguments, flush=True)
+        raise OSError("the network is blocked")
+    if event == "socket.__new__" and arguments[1] in (socket.AF_INET, socket.AF_INET6):
+        print("OPENED A SOCKET", arguments[1:], flush=True)
+        raise OSError("the network is blocked")
     if event == "socket.connect" and isinstance(arguments[1], tuple):  # a path is a local pipe
         print("REACHED OUT", event, arguments, flush=True)
 
@@ -31,7 +36,7 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_build_with_no_endpoint_named_connects_to_nothing(tmp_path: Path) -> None:
+def test_a_build_with_no_endpoint_named_opens_no_socket(tmp_path: Path) -> None:
     script = """
 from hybridcc.building import build
 (made,) = build(sys.argv[1], sys.argv[2], arch=["sm_80"], accept="tested", answers=1)
@@ -40,6 +45,7 @@ print("built", len(made.record.architectures[0].candidates))
     printed = run(script, str(ROOT / "examples" / "colsum.py"), str(tmp_path / "out"))
     assert "built 1" in printed
     assert "REACHED OUT" not in printed
+    assert "OPENED A SOCKET" not in printed
 
 
 def test_the_watch_sees_an_endpoint_being_reached() -> None:
@@ -57,7 +63,8 @@ except ModelError as error:
     printed = run(script)
     opened, _, asked = printed.partition("opened")
     assert "REACHED OUT" not in opened
-    assert "REACHED OUT" in asked
+    assert "OPENED A SOCKET" not in opened
+    assert "REACHED OUT" in asked or "OPENED A SOCKET" in asked
     assert "cannot be reached" in asked
 
 
