@@ -350,7 +350,42 @@ add.f32 %g{step + 1}, %g{step}, %g{step + 10};
     return spliced(base("warp_sum"), "ld.global.f32 	%f14, [%rd13];", "@%p8 bra", new)
 
 
+def _gridstride(unroll: int) -> str:
+    """No wraparound: pointers go on by the stride until the index reaches the extent, and nothing is divided.
+
+    Unrolled, as many trips as the baseline's first loop makes come first, and the trip count is kept.
+    """
+    trip = [
+        "ld.global.f32 %g0, [%a0];",
+        "fma.rn.f32 %g1, %g0, %g0, 0f3F800000;",
+        "st.global.f32 [%a1], %g1;",
+        "add.s64 %a0, %a0, %a2;",
+        "add.s64 %a1, %a1, %a2;",
+        "add.s64 %n0, %n0, %rd6;",
+    ]
+    text = """setp.ge.s64 %q2, %rd127, %rd39;
+@%q2 bra $L__BB0_12;
+shl.b64 %a2, %rd6, 2;
+shl.b64 %a3, %rd127, 2;
+add.s64 %a0, %a3, %rd2;
+add.s64 %a1, %a3, %rd1;
+mov.u64 %n0, %rd127;
+"""
+    if unroll > 1:
+        text = text.partition("shl")[1] + text.partition("shl")[2]
+        few = [f"and.b64 %n1, %rd121, {unroll - 1};", f"shr.s64 %n2, %rd121, {unroll.bit_length() - 1};"]
+        one = ["setp.eq.s64 %q3, %n1, 0;", "@%q3 bra $REST;", "$ONE:", *trip, "add.s64 %n1, %n1, -1;"]
+        one += ["setp.ne.s64 %q0, %n1, 0;", "@%q0 bra $ONE;", "$REST:", "setp.eq.s64 %q3, %n2, 0;"]
+        many = ["@%q3 bra $L__BB0_12;", "$MANY:", *(trip * unroll), "add.s64 %n2, %n2, -1;"]
+        many += ["setp.ne.s64 %q1, %n2, 0;", "@%q1 bra $MANY;"]
+        text += "\n".join([*few, *one, *many, ""])
+        return spliced(base("gridstride"), "@%p8 bra \t$L__BB0_12;", "$L__BB0_12:", text)
+    text += "\n".join(["$ONE:", *trip, "setp.lt.s64 %q0, %n0, %rd39;", "@%q0 bra $ONE;", ""])
+    return spliced(base("gridstride"), "mul.wide.s32 \t%rd6, %r2, %r4;", "$L__BB0_12:", text)
+
+
 REWRITES = {
+    "gridstride": _gridstride,
     "warp_sum": _warp_sum,
     "dot_rows_vector": _dot_rows_vector,
     "dot_rows_pipelined": _dot_rows_pipelined,

@@ -18,6 +18,8 @@ QUICK = [
     ("conv1d", "conv1d", 1),
 ]
 DEEP = [
+    ("gridstride", "gridstride", 1),
+    ("gridstride", "gridstride", 4),
     ("mandelbrot", "mandelbrot", 4),
     ("prefix", "prefix_forwarded", 1),
     ("colsum", "colsum", 1),

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from hybridcc.passes.verify.proof.bitvector import COMMUTING
+from hybridcc.passes.verify.proof.division import divides, instances
 from hybridcc.passes.verify.proof.memory import Separate
 from hybridcc.passes.verify.proof.rewrite import Rewriter
-from hybridcc.passes.verify.proof.solver import Model, Solver, symbols
+from hybridcc.passes.verify.proof.solver import Model, Solver, Symbol, symbols
 from hybridcc.passes.verify.proof.terms import (
     FALSE,
     TRUE,
@@ -35,6 +37,18 @@ _MODELS_KEPT: Final = 6
 _COMMUTATIVE_DEPTH: Final = 200
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An assignment under which what is known about these symbols holds: enough to see that a claim does not follow.
+
+    ``whole`` where every condition of the context was asked about.
+    """
+
+    model: Model
+    about: frozenset[Symbol]
+    whole: bool
+
+
 class Context:
     """A path condition. Immutable but for its caches; ``extended`` makes a stronger one."""
 
@@ -49,7 +63,7 @@ class Context:
         self.separate = separate
         self._known: dict[Condition, bool | None] = {}
         self._equal: dict[tuple[Argument, Argument], bool] = {}
-        self._models: list[Model] = []
+        self._models: list[_Seen] = []
         self._contradictory: bool | None = None
         self._rewriter: Rewriter | None = None
 
@@ -60,6 +74,9 @@ class Context:
         child = Context(self.solver, self.conditions + added, self.separate)
         child._known = {c: known for c, known in self._known.items() if known is not None}
         child._equal = {pair: True for pair, known in self._equal.items() if known}
+        about = frozenset().union(*map(symbols, added))
+        translated = [self.solver.condition(c) for c in added] if self._models else []
+        child._models = [m for m in self._models if about <= m.about and all(map(m.model.truth, translated))]
         return child
 
     # --- questions ---
@@ -67,8 +84,15 @@ class Context:
     def contradictory(self) -> bool:
         """Whether no state can satisfy the conditions: the path cannot happen."""
         if self._contradictory is None:
-            self._contradictory = not self._models and self.solver.check(self.conditions)[0] == "unsat"
+            # A model that was seen before did not know the lemmas about what was added since.
+            seen = any(m.whole and not divides(m.about) for m in self._models)
+            self._contradictory = not seen and self._impossible()
         return self._contradictory
+
+    def _impossible(self) -> bool:
+        about = frozenset().union(*map(symbols, self.conditions))
+        known = [*self.conditions, *instances(about, self.conditions)]
+        return self.solver.check(known, sums=divides(about))[0] == "unsat"
 
     def holds(self, c: Condition) -> bool:
         """Whether the condition follows."""
@@ -92,25 +116,31 @@ class Context:
         return self._known[c]
 
     def _ask(self, c: Condition) -> bool | None:
-        relevant = self._relevant(c)
+        relevant, about, whole = self._relevant(c)
         translated = self.solver.condition(c)
-        seen = {model.truth(translated) for model in self._models}
+        # A model says nothing about what its query did not speak of.
+        models = [m.model for m in self._models if about <= m.about]
+        if models and divides(about):
+            lemmas = [self.solver.condition(lemma) for lemma in instances(about, [c])]
+            models = [m for m in models if all(map(m.truth, lemmas))]
+        seen = {m.truth(translated) for m in models}
         for claim, opposite in ((True, negation(c)), (False, c)):
             if (not claim) in seen:
                 continue
-            answer, model = self.solver.check([*relevant, opposite])
+            answer, model = self.solver.check([*relevant, opposite], sums=divides(about))
             if answer == "unsat":
                 return claim
             if model is not None:
                 seen.add(model.truth(translated))
-                if len(relevant) == len(self.conditions) and len(self._models) < _MODELS_KEPT:
-                    self._models.append(model)
+                self._models = [_Seen(model, about, whole), *self._models[: _MODELS_KEPT - 1]]
         return None
 
-    def _relevant(self, c: Condition) -> list[Condition]:
+    def _relevant(self, c: Condition) -> tuple[list[Condition], frozenset[Symbol], bool]:
+        """The conditions that a question is connected with, and the lemmas about what they speak of."""
         reached = set(symbols(c))
         waiting = list(self.conditions)
         found: list[Condition] = []
+        lemmas: dict[Condition, None] = {}
         grew = True
         while grew:
             grew, rest = False, []
@@ -123,7 +153,12 @@ class Context:
                 else:
                     rest.append(other)
             waiting = rest
-        return found
+            for lemma in instances(frozenset(reached), [c]):
+                if lemma not in lemmas:
+                    lemmas[lemma] = None
+                    reached |= symbols(lemma)
+                    grew = True
+        return [*found, *lemmas], frozenset(reached), not waiting
 
     def _factored(self, c: Condition) -> bool:
         """``p == 0`` for a nonlinear p: peel ``u * L`` off while the solver shows ``L == 0``."""

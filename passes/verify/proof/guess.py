@@ -20,6 +20,7 @@ from hybridcc.passes.verify.proof.rewrite import leaves
 from hybridcc.passes.verify.proof.terms import (
     FALSE,
     TRUE,
+    Argument,
     Atom,
     Condition,
     Memory,
@@ -31,6 +32,7 @@ from hybridcc.passes.verify.proof.terms import (
     from_monomials,
     mul,
     negation,
+    of_atom,
     scale,
     signed,
     signed_less,
@@ -124,6 +126,7 @@ class _Group:
 class _Attempt:
     found: Relations
     bases: list[_Values]
+    falling: list[_Values]
 
 
 class Guesser:
@@ -136,6 +139,12 @@ class Guesser:
         self.bases: list[_Values] = []
         self.derived: list[_Values] = []
         self.invariants: list[_Values] = []
+        self.starts: dict[Polynomial, list[Polynomial]] = {}
+        """What a counter is on arrival, where that is made of entry values."""
+        self.falling: list[_Values] = []
+        """What is expressed by counters and negative throughout: what counts up to zero."""
+        self.divisors: list[Polynomial] = []
+        """What entry values are divided by: trip counts, and what is a trip count times a stride, are made of them."""
 
     def relations(
         self,
@@ -160,9 +169,15 @@ class Guesser:
             found.terms.update(dict.fromkeys(registers, term))
             if isinstance(term, Polynomial) and not self.opaque.issuperset(registers):
                 self._remember(term, list(values))
+        for part in _about_quotients([*arrived.values(), *path]):
+            values = self._evaluate(of_atom(part))
+            if values is not None:
+                self._remember(of_atom(part), values)
+            if part.operation != "bit":
+                self.divisors += [a for a in part.arguments[1:] if isinstance(a, Polynomial)]
         waiting.sort(key=self._rank)
         best = self._best_order(found, arrived, waiting)
-        self.bases = best.bases
+        self.bases, self.falling = best.bases, best.falling
         found.terms.update(best.found.terms)
         found.symbols.update(best.found.symbols)
         found.conditions = list(dict.fromkeys(self._conditions(path)))
@@ -176,8 +191,8 @@ class Guesser:
         best: _Attempt | None = None
         for first in firsts or [None]:
             order = waiting if first is None else [first, *(g for g in waiting if g is not first)]
-            attempt = _Attempt(Relations(found.name, found.base_at, found.candidate_at), [])
-            self.bases, self.derived = attempt.bases, []
+            attempt = _Attempt(Relations(found.name, found.base_at, found.candidate_at), [], [])
+            self.bases, self.derived, self.falling = attempt.bases, [], attempt.falling
             for group in order:
                 self._relate(attempt.found, arrived, group)
             if best is None or len(attempt.bases) < len(best.bases):
@@ -247,6 +262,9 @@ class Guesser:
             term = found.fresh(registers[0], width)
             if numeric:
                 self.bases.append(_Values(term, values))
+                self.starts[term] = [p for r in registers if isinstance(p := arrived[r], Polynomial) and _over_entry(p)]
+        elif numeric and width >= 32 and as_constant(term) is None and all(v >> (width - 1) for v in values):
+            self.falling.append(_Values(term, values))
         elif len(self.derived) < _DERIVED and as_constant(term) is None and _Values(term, values).small():
             self.derived.append(_Values(term, values))
         resolved: Polynomial | Condition = _as_predicate(term) if is_condition else term
@@ -293,7 +311,10 @@ class Guesser:
             for counters in (bases, [_converted(d, width) for d in self.derived])
         )
         wider = [one, *bases, *fixed, *products]
-        for columns in ([one, *bases], [one, *bases, *fixed], wider, [*wider, *more]):
+        choices = [[one, *bases], [one, *bases, *fixed], wider, [*wider, *more]]
+        if self.divisors:
+            choices.insert(3, [*wider, *self._multiples(width, fixed)])
+        for columns in choices:
             # A fit with about as many unknowns as rows says nothing.
             columns = columns[: max(len(self.rows) - _FEWEST_ROWS, 1)]
             mask = (1 << width) - 1
@@ -306,17 +327,35 @@ class Guesser:
                 return total
         return None
 
+    def _multiples(self, width: int, fixed: list[_Values]) -> list[_Values]:
+        """Invariants times what is divided by, if they are no such product already."""
+        found: list[_Values] = []
+        for b in dict.fromkeys(d for d in self.divisors if d.width == width):
+            values = self._evaluate(b) or []
+            found += (
+                _Values(mul(v.term, b), [x * y for x, y in zip(v.values, values, strict=True)])
+                for v in fixed
+                if v.small() and v.term is not b and len(v.term.monomials) == 1
+            )
+        return found
+
     # --- inequalities and remainders ---
 
     def _conditions(self, path: Iterable[Condition]) -> Iterable[Condition]:
         for condition in path:
             if condition not in (TRUE, FALSE) and _over_entry(condition):
                 yield condition
-        invariants = [v for v in self.invariants if v.term.width >= 32 and v.small()]
+        invariants = [v for v in self.invariants if v.term.width >= 32 and v.small() and not _is_bit(v.term)]
         bases = [v for v in self.bases if v.term.width >= 32 and v.small()]
         for v in (*bases, *invariants):
             yield from _bounds(v)
+        for v in self.falling:
+            yield signed_less(v.term, constant(0, v.term.width))
         for b in bases:
+            for start in self.starts.get(b.term, ()):
+                values = self._evaluate(start)
+                if values is not None and as_constant(start) is None and all(start is not v.term for v in invariants):
+                    yield from _order(b, _Values(start, values))
             yield from _remainders(b)
             for v in (*invariants, *(x for x in bases if x is not b)):
                 if v.term.width == b.term.width:
@@ -360,6 +399,38 @@ def _order(b: _Values, v: _Values) -> Iterable[Condition]:
     if greatest <= 0:
         yield negation(signed_less(b.term, v.term))
     yield from _remainders(difference)
+
+
+def _is_bit(term: Polynomial) -> bool:
+    return all(a.operation == "bit" for monomial, _ in term.monomials for a in monomial)
+
+
+def _about_quotients(terms: Iterable[Argument]) -> list[Atom]:
+    """Quotients of entry values by unknowns anywhere in the terms, and the 0/1 atoms that ask about one."""
+    found: dict[Atom, None] = {}
+    done: dict[Argument | Atom, bool] = {}
+
+    def divides(x: Argument | Atom) -> bool:
+        if not isinstance(x, (Polynomial, Condition, Atom)):
+            return False
+        if x in done:
+            return done[x]
+        done[x] = False
+        if isinstance(x, Polynomial):
+            inside = [divides(a) for monomial, _ in x.monomials for a in monomial]
+        else:
+            inside = [divides(y) for y in x.arguments]
+        done[x] = any(inside)
+        if isinstance(x, Atom) and x.operation == "udiv":
+            divisor = x.arguments[1]
+            done[x] = isinstance(divisor, Polynomial) and as_constant(divisor) is None
+        if isinstance(x, Atom) and done[x] and x.operation in ("udiv", "bit") and _over_entry(of_atom(x)):
+            found[x] = None
+        return done[x]
+
+    for term in terms:
+        divides(term)
+    return list(found)
 
 
 def _converted(v: _Values, width: int) -> _Values:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hybridcc.passes.verify.proof import bitvector, lemmas
+from hybridcc.passes.verify.proof import bitvector, division, lemmas
 from hybridcc.passes.verify.proof.memory import Decide, Separate, load
 from hybridcc.passes.verify.proof.terms import (
     FALSE,
@@ -20,6 +20,7 @@ from hybridcc.passes.verify.proof.terms import (
     Polynomial,
     Term,
     add,
+    as_atom,
     atom,
     bit,
     conjunction,
@@ -125,6 +126,9 @@ class Rewriter:
                     result = None
             elif new != a.arguments:
                 result = build(a.operation, new, a.width)
+            if self._decide is not None:
+                single = a if result is None else as_atom(result)
+                result = (division.improved(single, self._decide) if single is not None else None) or result
         self._done[a] = result
         return result
 

@@ -14,7 +14,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from hybridcc.passes.verify.proof.terms import Argument, Atom, Condition, Monomial, Polynomial, as_constant, constant
+from hybridcc.passes.verify.proof.terms import (
+    Argument,
+    Atom,
+    Condition,
+    Monomial,
+    Polynomial,
+    add,
+    as_constant,
+    constant,
+    from_monomials,
+    of_atom,
+    scale,
+    signed,
+    sub,
+)
 
 Answer: TypeAlias = Literal["sat", "unsat", "unknown"]
 
@@ -70,22 +84,49 @@ class Solver:
         self.statistics = Statistics()
         self._terms: dict[Any, Any] = {}
         self._lemmas: dict[Any, list[Any]] = {}
+        self._arithmetic: _Linear | None = None
 
-    def check(self, conditions: Iterable[Condition]) -> tuple[Answer, Model | None]:
-        """Whether all the conditions can hold at once. Raises OutOfBudget, TimeLimit."""
+    def check(self, conditions: Iterable[Condition], *, sums: bool = False) -> tuple[Answer, Model | None]:
+        """Whether all the conditions can hold at once. Raises OutOfBudget, TimeLimit.
+
+        ``sums`` says that the question is one of sums and their order: linear arithmetic is asked first.
+        """
         wanted = list(conditions)
         if self.statistics.queries >= self.budget:
             raise OutOfBudget(f"{self.budget} solver queries")
         self.statistics.queries += 1
-        assertions = [self.condition(c) for c in wanted]
-        needed = frozenset().union(*(symbols(c) for c in wanted)) if wanted else frozenset()
-        for symbol in sorted(needed, key=_symbol_order):
-            assertions += self._lemmas.get(symbol, ())
+        assertions = self._assertions(wanted)
+        if sums:
+            answer, assigned = self._linear().sums(wanted)
+            if answer == "unsat":
+                return "unsat", None
+            if answer == "sat":
+                # Bits confirm the values; without them nothing follows either way.
+                fixed = [
+                    self.backend.operation("=", self.backend.free(name, width), self.backend.number(value, width))
+                    for name, width, value in assigned
+                ]
+                exact, model = self.backend.check([*assertions, *fixed], self.milliseconds)
+                return "sat", model if exact == "sat" else None
         answer, model = self.backend.check(assertions, self.milliseconds)
         if answer == "unknown":
             self.statistics.unknown += 1
             raise TimeLimit(f"one solver query took more than {self.milliseconds} ms")
         return answer, model
+
+    def _linear(self) -> _Linear:
+        if self._arithmetic is None:
+            self._arithmetic = _Linear()
+        return self._arithmetic
+
+    def _assertions(self, wanted: Sequence[Condition]) -> list[Any]:
+        """The conditions, translated, after the lemmas about their symbols; the last condition comes last."""
+        translated = [self.condition(c) for c in wanted]
+        needed = frozenset().union(*(symbols(c) for c in wanted)) if wanted else frozenset()
+        lemmas: list[Any] = []
+        for symbol in sorted(needed, key=_symbol_order):
+            lemmas += self._lemmas.get(symbol, ())
+        return [*lemmas, *translated]
 
     # --- translation ---
 
@@ -117,10 +158,17 @@ class Solver:
 
     def _equation(self, p: Polynomial) -> Any:
         """``p == 0`` as positive part == negative part, which solvers rewrite better than a sum with negations."""
+        folded, rest = self._folded(p)
+        if not folded:
+            folded, rest = self._folded(scale(p, -1))
+        p = rest if folded else p
         half = 1 << (p.width - 1)
         left = [(m, c) for m, c in p.monomials if c < half]
         right = [(m, (1 << p.width) - c) for m, c in p.monomials if c >= half]
-        return self.backend.operation("=", self._sum(left, p.width), self._sum(right, p.width))
+        total = self._sum(left, p.width)
+        for term in folded:
+            total = self.backend.operation("bvadd", total, term) if left or term is not folded[0] else term
+        return self.backend.operation("=", total, self._sum(right, p.width))
 
     def argument(self, x: Argument) -> Any:
         if isinstance(x, Condition):
@@ -131,8 +179,36 @@ class Solver:
     def polynomial(self, p: Polynomial) -> Any:
         found = self._terms.get(p)
         if found is None:
-            found = self._terms[p] = self._sum(list(p.monomials), p.width)
+            folded, rest = self._folded(p)
+            found = self._sum(list(rest.monomials), p.width) if rest.monomials or not folded else None
+            for term in folded:
+                found = term if found is None else self.backend.operation("bvadd", found, term)
+            self._terms[p] = found
         return found
+
+    def _folded(self, p: Polynomial) -> tuple[list[Any], Polynomial]:
+        """Parts ``x - (x & m)``, which are ``x & ~m``, and ``x + y - (x & y)``, which are ``x | y``, and what is left.
+
+        The ring has no other way to write them, and a solver is much quicker with bits than with borrows.
+        """
+        folded: list[Any] = []
+        for monomial, coefficient in p.monomials:
+            if len(monomial) != 1 or monomial[0].operation != "and" or coefficient != (1 << p.width) - 1:
+                continue
+            x, y = monomial[0].arguments
+            assert isinstance(x, Polynomial)
+            if isinstance(y, int):
+                x = _as_in(p, x, y.bit_length())
+            whole = sub(x if isinstance(y, int) else add(x, y), of_atom(monomial[0]))  # type: ignore[arg-type]
+            rest = sub(p, whole)
+            if len(rest.monomials) + len(whole.monomials) > len(p.monomials):
+                continue
+            if isinstance(y, int):
+                folded.append(self.backend.operation("bvand", self.polynomial(x), self.backend.number(~y, p.width)))
+            else:
+                folded.append(self.backend.operation("bvor", self.polynomial(x), self.argument(y)))
+            p = rest
+        return folded, p
 
     def _sum(self, monomials: Sequence[tuple[Monomial, int]], width: int) -> Any:
         total = None
@@ -194,6 +270,8 @@ class Solver:
                 left = a.arguments[0]
                 assert isinstance(left, Polynomial)
                 right = a.arguments[1]
+                if isinstance(right, int):
+                    left = _signed_low(left, right.bit_length())
                 other = constant(right, width) if isinstance(right, int) else right
                 return backend.operation("bvand", self.polynomial(left), self.argument(other))
             case "shl" | "lshr" | "ashr":
@@ -225,6 +303,33 @@ class Solver:
     @staticmethod
     def _nonzero(x: Argument) -> bool:
         return isinstance(x, Polynomial) and bool(as_constant(x))
+
+
+def _signed_low(x: Polynomial, bits: int) -> Polynomial:
+    """``x``, of which only the low ``bits`` matter, with coefficients near zero."""
+    return from_monomials(x.width, {m: signed(c % (1 << bits), bits) for m, c in x.monomials})
+
+
+def _as_in(p: Polynomial, x: Polynomial, bits: int) -> Polynomial:
+    """``x``, of which only the low ``bits`` matter, with the coefficients that ``p`` has."""
+    known = dict(p.monomials)
+    size = 1 << bits
+    chosen = {m: known[m] if m in known and (known[m] - c) % size == 0 else c for m, c in x.monomials}
+    return from_monomials(p.width, chosen)
+
+
+class _Linear:
+    """The same translation for linear arithmetic over the integers (integers.py)."""
+
+    def __init__(self) -> None:
+        from hybridcc.passes.verify.proof.integers import Integers
+
+        self._integers = Integers()
+        self._solver = Solver(self._integers)
+
+    def sums(self, wanted: Sequence[Condition]) -> tuple[Answer, list[tuple[str, int, int]]]:
+        """With values of free symbols under which the conditions seem to hold."""
+        return self._integers.ask(self._solver._assertions(wanted))
 
 
 # --- which symbols a condition is about -----------------------------------------------------------------
