@@ -384,7 +384,74 @@ mov.u64 %n0, %rd127;
     return spliced(base("gridstride"), "mul.wide.s32 \t%rd6, %r2, %r4;", "$L__BB0_12:", text)
 
 
+def _reduce_shared(unroll: int) -> str:
+    """Pointers into the tile and offsets from them, no sign corrections: a thread index is never negative."""
+    new = """mov.u64 %a0, _cudapy_smem_1;
+shl.b64 %a1, %rd1, 2;
+add.s64 %a0, %a0, %a1;
+st.shared.f32 [%a0], %f29;
+bar.sync 0;
+"""
+    for n in (128, 64, 32, 16, 8, 4, 2, 1):
+        new += f"""setp.ge.u32 %q0, %r1, {n};
+@%q0 bra $STEP{n};
+ld.shared.f32 %g0, [%a0];
+ld.shared.f32 %g1, [%a0+{4 * n}];
+add.f32 %g0, %g0, %g1;
+st.shared.f32 [%a0], %g0;
+$STEP{n}:
+bar.sync 0;
+"""
+    new += """setp.ne.s32 %q0, %r1, 0;
+@%q0 bra $L__BB0_20;
+ld.shared.f32 %f28, [%a0];
+cvta.to.global.u64 %a2, %rd7;
+mul.wide.u32 %a3, %r3, 4;
+add.s64 %a2, %a2, %a3;
+st.global.f32 [%a2], %f28;
+"""
+    return spliced(base("reduce_shared"), "$L__BB0_2:", "$L__BB0_20:", new)
+
+
+def _reduce_shared_rolled(unroll: int) -> str:
+    """The steps as a loop again, one barrier for eight; ``unroll`` of them to a trip."""
+    new = """mov.u64 %a0, _cudapy_smem_1;
+shl.b64 %a1, %rd1, 2;
+add.s64 %a0, %a0, %a1;
+st.shared.f32 [%a0], %f29;
+bar.sync 0;
+mov.u32 %i0, 128;
+$STEP:
+"""
+    for k in range(unroll):
+        new += f"""setp.ge.u32 %q0, %r1, %i0;
+@%q0 bra $SKIP{k};
+mul.wide.u32 %a2, %i0, 4;
+add.s64 %a2, %a2, %a0;
+ld.shared.f32 %g0, [%a0];
+ld.shared.f32 %g1, [%a2];
+add.f32 %g0, %g0, %g1;
+st.shared.f32 [%a0], %g0;
+$SKIP{k}:
+bar.sync 0;
+shr.u32 %i0, %i0, 1;
+"""
+    new += """setp.ne.u32 %q1, %i0, 0;
+@%q1 bra $STEP;
+setp.ne.s32 %q0, %r1, 0;
+@%q0 bra $L__BB0_20;
+ld.shared.f32 %f28, [%a0];
+cvta.to.global.u64 %a2, %rd7;
+mul.wide.u32 %a3, %r3, 4;
+add.s64 %a2, %a2, %a3;
+st.global.f32 [%a2], %f28;
+"""
+    return spliced(base("reduce_shared"), "$L__BB0_2:", "$L__BB0_20:", new)
+
+
 REWRITES = {
+    "reduce_shared": _reduce_shared,
+    "reduce_shared_rolled": _reduce_shared_rolled,
     "gridstride": _gridstride,
     "warp_sum": _warp_sum,
     "dot_rows_vector": _dot_rows_vector,
