@@ -2,11 +2,12 @@
 
 The tests are those that the numba-cuda wheel brings (``numba.cuda.tests``): what is listed in MODULES, for kernels,
 launches and arrays. Ways: ``stock`` is Numba; ``hybridcc`` puts ``hybridcc.jit`` there; ``variant`` also launches
-hybridcc's own compilation of every kernel that it can compile, through the path of a selected variant. Each module
-runs in a process of its own in each way. A test that passes in one way and not in another is run again in all ways, and
-is listed with the reason. Exit status 0 when there is none, 1 otherwise.
+hybridcc's own compilation of every kernel that it can compile, through the path of a selected variant. Modules go
+in batches, each in a process of its own in each way. A test that passes in one way and not in another is run again in
+all ways, and is listed with the reason. The JSON file is written anew after each batch. Exit status 0 when no test
+differs, 1 otherwise.
 
-    python benchmarks/numba_suite.py [--ways stock,hybridcc,variant] [--processes 12] [--budget-s 330] [--json FILE]
+    python benchmarks/numba_suite.py [--ways stock,hybridcc,variant] [--processes 14] [--budget-s 300] [--json FILE]
 
 Without a GPU, ``--rehearse`` runs a few modules on Numba's simulator: it tries this program, not hybridcc.
 """
@@ -23,9 +24,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,47 +36,48 @@ from machine import facts, use_checkout
 
 use_checkout()
 
+from numba_suite_worker import SAMPLED  # noqa: E402
+
 WORKER = Path(__file__).with_name("numba_suite_worker.py")
 WAYS = ("stock", "hybridcc", "variant")
-MODULE_S = 150.0
-"""A module that takes longer in one way is ended; Numba's slowest here takes a third of it."""
+PROCESS_S = 120.0
+"""A process that takes longer is ended, and what it had not run yet goes to another."""
+
+BATCH = 24
+"""About so many tests share a process: starting one costs seconds, and ending one early costs its tests."""
+
+AGAIN_S = 45.0
+"""Of the budget, kept for what differs."""
 
 _CUDAPY = (
-    "atomics", "vectorize", "dispatcher", "errors", "device_func", "inspect", "forall", "serialize", "array",
-    "array_args", "array_methods", "array_alignment", "alignment", "boolean", "casting", "complex_kernel",
-    "constmem", "cooperative_groups", "cuda_array_interface", "cuda_jit_no_types", "datetime", "debug", "enums",
-    "exception", "extending", "fastmath", "freevar", "globals", "gufunc", "gufunc_scalar", "idiv", "intrinsics",
-    "iterators", "lang", "laplace", "launch_config_sensitive", "lineinfo", "localmem", "mandel", "matmul", "minmax",
-    "montecarlo", "multithreads", "multiprocessing", "nondet", "operator", "optimization", "overload", "powi",
-    "print", "py2_div_issue", "random", "record_dtype", "recursion", "reduction", "retrieve_autoconverted_arrays",
-    "slicing", "sm", "sm_creation", "ssa", "stream_api", "sync", "transpose", "typeinfer", "userexc", "vector_type",
-    "vectorize_device", "warning", "warp_ops", "caching", "blackscholes", "device_array_capture", "const_string",
-    "frexp_ldexp", "flow_control", "tracing", "ufuncs",
+    "dispatcher", "errors", "forall", "launch_config_sensitive", "cuda_jit_no_types", "device_func", "inspect",
+    "serialize", "extending", "warning", "debug", "exception", "userexc", "array", "array_args", "array_methods",
+    "array_alignment", "alignment", "retrieve_autoconverted_arrays", "cuda_array_interface", "record_dtype",
+    "slicing", "localmem", "sm", "sm_creation", "constmem", "sync", "cooperative_groups", "stream_api",
+    "multithreads", "multiprocessing", "transpose", "reduction", "matmul", "laplace", "mandel", "montecarlo",
+    "blackscholes", "lang", "globals", "freevar", "boolean", "casting", "complex_kernel", "datetime", "enums",
+    "idiv", "py2_div_issue", "nondet", "optimization", "fastmath", "lineinfo", "print", "recursion", "iterators",
+    "vector_type", "vectorize", "gufunc_scalar", "atomics", "intrinsics", "device_array_capture", "const_string",
 )  # fmt: skip
 _CUDADRV = (
     "cuda_ndarray", "cuda_array_slicing", "streams", "events", "context_stack", "cuda_auto_context",
-    "cuda_devicerecord", "array_attr", "linker", "pinned", "module_callbacks", "linkable_code", "select_device",
-    "reset_device", "deallocations", "profiler",
-)  # fmt: skip
-_EXAMPLES = (
-    "cg", "cpointer", "laplace", "matmul", "montecarlo", "random", "reduction", "sessionize", "ufunc", "vecadd",
-    "globals",
+    "cuda_devicerecord", "array_attr", "pinned",
 )  # fmt: skip
 MODULES = (
     *(f"numba.cuda.tests.cudapy.test_{name}" for name in _CUDAPY),
     *(f"numba.cuda.tests.cudadrv.test_{name}" for name in _CUDADRV),
-    *(f"numba.cuda.tests.doc_examples.test_{name}" for name in _EXAMPLES),
-    *("numba.cuda.tests.core.test_serialize", "numba.cuda.tests.nrt.test_nrt"),
+    *("numba.cuda.tests.core.test_serialize", "numba.cuda.tests.doc_examples.test_cg"),
 )
-"""Left out: what never sees ``jit`` (NVVM, NVRTC, the mangler), what asks for managed memory, FileCheck of debug
-information, and tests that take minutes each."""
+"""Kernels, launches and arrays. Left out: what never sees ``jit`` (NVVM, NVRTC, the mangler), what asks for managed
+memory, linking of other code, the disk cache, ufuncs, and what is about the language alone. Of the modules in
+numba_suite_worker.SAMPLED, which have many tests alike, only every so many-th test runs."""
 
 REHEARSED = ("forall", "laplace", "lang", "device_func")
 
 
 @dataclass(slots=True)
 class Ran:
-    """One module in one way: outcome and reason by test."""
+    """A batch of modules (their names, with commas) in one way: outcome and reason by test."""
 
     module: str
     way: str
@@ -90,7 +94,7 @@ def run_module(module: str, way: str, deadline: float, only: Sequence[str] = ())
     with tempfile.TemporaryDirectory(prefix="hybridcc-suite-") as folder:
         place = Path(folder)
         for _ in range(12):
-            left = min(MODULE_S, deadline - time.monotonic())
+            left = min(PROCESS_S, deadline - time.monotonic())
             if left <= 1:
                 ran.trouble = "not finished: the time was up"
                 break
@@ -147,16 +151,42 @@ def _read(path: Path, ran: Ran) -> str:
     return running if running not in ran.outcomes else ""
 
 
-def run_all(modules: Sequence[str], ways: Sequence[str], processes: int, deadline: float) -> list[Ran]:
-    """All ways of a module go side by side, so that what runs out of time does so in all of them."""
-    jobs = [(module, way) for module in modules for way in ways]
+def batches(modules: Sequence[str]) -> list[str]:
+    """Modules packed to about BATCH tests, the largest first: what takes longest must not begin last."""
+    sizes = sorted(((_size(module), module) for module in modules), reverse=True)
+    packed: list[tuple[int, list[str]]] = []
+    for size, module in sizes:
+        place = next((k for k, (taken, _) in enumerate(packed) if taken + size <= BATCH), None)
+        if place is None:
+            packed.append((size, [module]))
+        else:
+            packed[place] = (packed[place][0] + size, [*packed[place][1], module])
+    return [",".join(names) for _, names in packed]
+
+
+def _size(module: str) -> int:
+    """How many tests its text holds; a guess, for packing."""
+    package = find_spec("numba_cuda")
+    assert package is not None
+    assert package.origin is not None
+    path = Path(package.origin).parent / f"{module.replace('.', '/')}.py"
+    if not path.exists():
+        return 1
+    return path.read_text().count("    def test_") // SAMPLED.get(module.rpartition("test_")[2], 1)
+
+
+def run_all(
+    jobs: Sequence[tuple[str, str]], processes: int, deadline: float, finished: Callable[[Ran], None]
+) -> list[Ran]:
+    """Batches in ways, in this order."""
     count, lock = Counter[str](), threading.Lock()
 
     def one(job: tuple[str, str]) -> Ran:
         ran = run_module(*job, deadline)
         with lock:
             count["done"] += 1
-            short = ran.module.removeprefix("numba.cuda.tests.")
+            finished(ran)
+            short = " ".join(name.rpartition("test_")[2] for name in ran.module.split(","))
             outcomes = dict(Counter(outcome for outcome, _ in ran.outcomes.values()))
             done = f"{count['done']:4d}/{len(jobs)}"
             print(f"{done} {short} {ran.way} {ran.seconds} s {outcomes} {ran.trouble}", flush=True)
@@ -175,37 +205,39 @@ def differences(rans: Sequence[Ran], ways: Sequence[str]) -> list[dict[str, Any]
         for test, outcome in ran.outcomes.items():
             table.setdefault(test, {})[ran.way] = outcome
             modules[test] = ran.module
-    unfinished = {(ran.module, ran.way) for ran in rans if ran.trouble}
+    finished = {(ran.module, ran.way) for ran in rans if not ran.trouble}
     found = []
     for test, outcomes in table.items():
         for way in ways:
-            if way not in outcomes and (modules[test], way) not in unfinished:
+            if way not in outcomes and (modules[test], way) in finished:
                 outcomes[way] = ("missing", "")
         if len({outcome for outcome, _ in outcomes.values()}) > 1:
             found.append({"test": test, "module": modules[test], "outcomes": outcomes})
     return found
 
 
-def again(found: Sequence[dict[str, Any]], ways: Sequence[str], deadline: float) -> None:
-    """Run what differed once more, each module alone; ``again`` is added, and ``differs`` where it differed again."""
-    for module in sorted({each["module"] for each in found}):
-        mine = [each for each in found if each["module"] == module]
-        rans = {way: run_module(module, way, deadline, [each["test"] for each in mine]) for way in ways}
-        for each in mine:
-            each["again"] = {
-                way: ran.outcomes[each["test"]] for way, ran in rans.items() if each["test"] in ran.outcomes
-            }
+def again(found: Sequence[dict[str, Any]], ways: Sequence[str], processes: int, deadline: float) -> None:
+    """Run what differed once more, with few processes at a time; ``again`` is added, and ``differs`` where it differed
+    again or there was no time to see."""
+    batch: dict[str, list[str]] = {}
     for each in found:
-        outcomes = {outcome for outcome, _ in each.get("again", {}).values()}
-        each["differs"] = len(outcomes) > 1 or len(each.get("again", {})) < len(ways)
+        batch.setdefault(each["module"], []).append(each["test"])
+    jobs = [(module, way) for module in sorted(batch) for way in ways]
+    with ThreadPoolExecutor(min(4, processes)) as pool:
+        ran = pool.map(lambda job: run_module(job[0], job[1], deadline, batch[job[0]]), jobs)
+        rans = dict(zip(jobs, ran, strict=True))
+    for each in found:
+        outcomes = {way: rans[each["module"], way].outcomes.get(each["test"]) for way in ways}
+        each["again"] = {way: outcome for way, outcome in outcomes.items() if outcome is not None}
+        each["differs"] = len({outcome for outcome, _ in each["again"].values()}) > 1 or len(each["again"]) < len(ways)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--modules", help="a comma-separated part of the list, by the ends of their names")
-    parser.add_argument("--processes", type=int, default=12)
-    parser.add_argument("--budget-s", type=float, default=330.0)
+    parser.add_argument("--processes", type=int, default=14)
+    parser.add_argument("--budget-s", type=float, default=300.0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rehearse", action="store_true")
     given = parser.parse_args()
@@ -219,26 +251,53 @@ def main() -> int:
         ends = tuple(f"test_{name}" for name in given.modules.split(","))
         modules = tuple(module for module in MODULES if module.endswith(ends))
     begin = time.monotonic()
-    rans = run_all(modules, ways, given.processes, begin + given.budget_s)
+    jobs = [(batch, way) for batch in batches(modules) for way in ways]  # ways side by side: short of time, all are
+    rans: list[Ran] = []
+
+    def write(found: Sequence[dict[str, Any]]) -> None:
+        if given.json:
+            data = _data(rans, found, ways, len(jobs), round(time.monotonic() - begin, 1), given.rehearse)
+            given.json.with_suffix(".part").write_text(json.dumps(data, indent=1) + "\n")
+            given.json.with_suffix(".part").replace(given.json)
+
+    def finished(ran: Ran) -> None:
+        rans.append(ran)
+        write(differences(rans, ways))
+
+    run_all(jobs, given.processes, begin + given.budget_s - AGAIN_S, finished)
     found = differences(rans, ways)
-    again(found, ways, begin + given.budget_s + 60)
-    seconds = round(time.monotonic() - begin, 1)
-    _tell(rans, found, ways, seconds)
-    if given.json:
-        data = {
-            "machine": facts(),
-            "rehearsal": given.rehearse,
-            "seconds": seconds,
-            "ways": {way: _counts(rans, way) for way in ways},
-            "differences": found,
-            "modules": [
-                {"module": r.module, "way": r.way, "seconds": r.seconds, "trouble": r.trouble, "tests": len(r.outcomes)}
-                for r in rans
-            ],
-            "not_passed": {t: o for r in rans if r.way == "stock" for t, o in r.outcomes.items() if o[0] != "passed"},
-        }
-        given.json.write_text(json.dumps(data, indent=1) + "\n")
+    again(found, ways, given.processes, begin + given.budget_s)
+    write(found)
+    _tell(rans, found, ways, round(time.monotonic() - begin, 1))
     return 1 if any(each["differs"] for each in found) else 0
+
+
+_machine = cache(facts)
+
+
+def _data(
+    rans: Sequence[Ran],
+    found: Sequence[dict[str, Any]],
+    ways: Sequence[str],
+    jobs: int,
+    seconds: float,
+    rehearsal: bool,
+) -> dict[str, Any]:
+    """What is known so far; ``jobs_left`` is 0 when it is all."""
+    return {
+        "machine": _machine(),
+        "rehearsal": rehearsal,
+        "seconds": seconds,
+        "jobs_left": jobs - len(rans),
+        "sampled": dict(SAMPLED),
+        "ways": {way: _counts(rans, way) for way in ways},
+        "differences": found,
+        "batches": [
+            {"modules": r.module, "way": r.way, "seconds": r.seconds, "trouble": r.trouble, "tests": len(r.outcomes)}
+            for r in rans
+        ],
+        "not_passed": {t: o for r in rans if r.way == "stock" for t, o in r.outcomes.items() if o[0] != "passed"},
+    }
 
 
 def _counts(rans: Sequence[Ran], way: str) -> dict[str, int]:
@@ -246,7 +305,7 @@ def _counts(rans: Sequence[Ran], way: str) -> dict[str, int]:
     outcomes = Counter(outcome for ran in mine for outcome, _ in ran.outcomes.values())
     unfinished = sum(bool(ran.trouble) for ran in mine)
     launches = sum(ran.variant_launches for ran in mine)
-    return {**outcomes, "variant_launches": launches, "modules": len(mine), "modules_unfinished": unfinished}
+    return {**outcomes, "variant_launches": launches, "batches": len(mine), "batches_unfinished": unfinished}
 
 
 def _tell(rans: Sequence[Ran], found: Sequence[dict[str, Any]], ways: Sequence[str], seconds: float) -> None:

@@ -1,6 +1,6 @@
-"""One module of numba-cuda's own tests in one way, outcome by outcome into a file; started by numba_suite.py.
+"""Some modules of numba-cuda's own tests in one way, outcome by outcome into a file; started by numba_suite.py.
 
-    python benchmarks/numba_suite_worker.py WAY MODULE OUTCOMES [--only FILE] [--skip FILE]
+    python benchmarks/numba_suite_worker.py WAY MODULE,MODULE OUTCOMES [--only FILE] [--skip FILE]
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ use_checkout()
 
 DEAD_CONTEXT = 7
 """Exit status: a test has left the GPU context unusable, and the next one needs a fresh process."""
+
+SAMPLED = {"atomics": 4, "intrinsics": 4}
+"""Of these modules every so many-th test runs: they have one test per type and operation."""
 
 _STICKY = ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION", "MISALIGNED_ADDRESS", "ASSERT", "HARDWARE_STACK")
 
@@ -174,10 +177,16 @@ def tests_of(suite: unittest.TestSuite) -> Iterator[Any]:
             yield each
 
 
+def sampled(module: str) -> list[Any]:
+    """The module's tests, or every so many-th of them."""
+    found = list(tests_of(unittest.defaultTestLoader.loadTestsFromName(module)))
+    return found[:: SAMPLED.get(module.rpartition("test_")[2], 1)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("way", choices=["stock", "hybridcc", "variant"])
-    parser.add_argument("module")
+    parser.add_argument("modules")
     parser.add_argument("outcomes", type=Path)
     parser.add_argument("--only", type=Path)
     parser.add_argument("--skip", type=Path)
@@ -192,7 +201,7 @@ def main() -> int:
         pass
     only = set(given.only.read_text().split("\n")) if given.only else None
     skip = set(given.skip.read_text().split("\n")) if given.skip else set()
-    found = tests_of(unittest.defaultTestLoader.loadTestsFromName(given.module))
+    found = [test for module in given.modules.split(",") for test in sampled(module)]
     chosen = [t for t in found if t.id() not in skip and (only is None or t.id() in only)]
     result = Outcomes(given.outcomes)
     unittest.TestSuite(chosen).run(result)
