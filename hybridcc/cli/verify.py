@@ -30,7 +30,7 @@ def verify(
 ) -> None:
     """Prove that CANDIDATE does what BASE does. Exit codes: 0 proved, 1 refuted, 4 unknown, 2 bad input."""
     from hybridcc.passes.rewrite.recording import replace_file
-    from hybridcc.passes.verdict import Proved
+    from hybridcc.passes.verdict import NAN_PAYLOADS, Proved
     from hybridcc.passes.verify import proving
 
     old, new = _read(base), _read(candidate)
@@ -38,7 +38,11 @@ def verify(
     if recheck is not None:
         verdict = proving.recheck(_read(recheck), old, new, entry, promised)
     else:
-        verdict = _refutation(old, new, entry) or proving.prove(old, new, entry, promised)
+        refuted = _refutation(old, new, entry)
+        verdict = refuted or proving.prove(old, new, entry, promised)
+        if refuted and _refutation(old, new, entry, payloads_aside=True) is None:
+            proved = proving.prove(old, new, entry, promised)
+            verdict = proved if isinstance(proved, Proved) and NAN_PAYLOADS in proved.aside else refuted
     word, told = _told(verdict)
     if isinstance(verdict, Proved) and certificate is not None:
         replace_file(certificate, verdict.certificate)
@@ -49,7 +53,7 @@ def verify(
 LAUNCHES = 32
 
 
-def _refutation(old: str, new: str, entry: str | None) -> Verdict | None:
+def _refutation(old: str, new: str, entry: str | None, *, payloads_aside: bool = False) -> Verdict | None:
     """A launch on which the executor tells the two apart. What it cannot run is left to the proof."""
     from hybridcc.errors import HybridccError
     from hybridcc.frontends.ptx_file import from_text
@@ -61,7 +65,8 @@ def _refutation(old: str, new: str, entry: str | None) -> Verdict | None:
     if len(kernels) != 1:
         raise InputError(f"{len(kernels)} kernels", next_step="name one with --entry")
     try:
-        verdict = examine(reference_for(with_arguments(kernels[0])), new, most=LAUNCHES).verdict
+        reference = reference_for(with_arguments(kernels[0]))
+        verdict = examine(reference, new, most=LAUNCHES, payloads_aside=payloads_aside).verdict
     except HybridccError:
         return None  # no inputs can be made, or the candidate is no PTX: the proof says which
     return verdict if isinstance(verdict, Refuted) else None

@@ -16,7 +16,7 @@ from typing import Any
 from hybridcc.errors import ExecutionError
 from hybridcc.passes.kernel import Argument, Kernel
 from hybridcc.passes.verdict import Refuted, Tested, Unknown, Verdict
-from hybridcc.passes.verify.difference import first_difference
+from hybridcc.passes.verify.difference import first_difference, without_payloads
 from hybridcc.passes.verify.launch import Launch, describe
 from hybridcc.passes.verify.once import Outcome, run
 from hybridcc.passes.verify.reference import Known, Origin, Reference, reference_for
@@ -79,19 +79,21 @@ def examine(
     rewritten: Sequence[str] = (),
     most: int = MOST_LAUNCHES,
     progress: Callable[[int, int], None] | None = None,
+    payloads_aside: bool = False,
 ) -> Examination:
     """Compare ``candidate`` (PTX text) with the reference's kernel on at most ``most`` of its launches.
 
     ``rewritten`` names the blocks of the candidate that must run for a launch to count; ``progress`` is called with
-    (launches done, most). Deterministic for a reference's seed. Raises nothing for what kernels do: faults are
-    outcomes.
+    (launches done, most). ``payloads_aside`` takes words of memory for the same that are f32 NaNs on both sides, which
+    says something only together with a proof in that sense. Deterministic for a reference's seed. Raises nothing for
+    what kernels do: faults are outcomes.
     """
     tally = _Tally()
     verdict: Verdict | None = None
     launch: Launch | None = None
     for number, known in enumerate(reference.take(most)):
         launch = known.launch
-        verdict = _compare(reference, known, candidate, rewritten, tally)
+        verdict = _compare(reference, known, candidate, rewritten, tally, payloads_aside)
         if progress:
             progress(number + 1, most)
         if verdict is not None:
@@ -110,7 +112,12 @@ def examine(
 
 
 def _compare(
-    reference: Reference, known: Known, candidate: str, rewritten: Sequence[str], tally: _Tally
+    reference: Reference,
+    known: Known,
+    candidate: str,
+    rewritten: Sequence[str],
+    tally: _Tally,
+    payloads_aside: bool,
 ) -> Verdict | None:
     """A verdict that ends the comparison, or None after counting the launch."""
     kernel, launch, baseline = reference.kernel, known.launch, known.outcome
@@ -121,7 +128,7 @@ def _compare(
         return None
     steps = PATIENCE * baseline.instructions + LEAST_STEPS * max(1, launch.threads)
     outcome = run(kernel, candidate, launch, reference.execute, steps=steps)
-    verdict = _judge(kernel, launch, baseline, outcome)
+    verdict = _judge(kernel, launch, baseline, outcome, payloads_aside)
     if (verdict is not None or tally.launches < SELF_CHECKS) and not reference.repeats(known):
         tally.skipped["NOT_DETERMINISTIC"] += 1
         return None
@@ -138,13 +145,16 @@ def _compare(
     return None
 
 
-def _judge(kernel: Kernel, launch: Launch, baseline: Outcome, outcome: Outcome) -> Verdict | None:
+def _judge(kernel: Kernel, launch: Launch, baseline: Outcome, outcome: Outcome, payloads_aside: bool) -> Verdict | None:
     if outcome.fault:
         if outcome.fault.reason == "UNSUPPORTED":
             return Unknown(f"the executor cannot run the candidate: {outcome.fault.what}")
         return Refuted(f"{_fault(outcome.fault)}; the baseline has no fault on {describe(launch)}", launch.family)
-    if outcome.memory != baseline.memory:
-        place = first_difference(kernel, launch, baseline.memory, outcome.memory)
+    mine, theirs = baseline.memory, outcome.memory
+    if payloads_aside and mine != theirs:
+        mine, theirs = without_payloads(mine), without_payloads(theirs)
+    if mine != theirs:
+        place = first_difference(kernel, launch, mine, theirs)
         return Refuted(f"{place} on {describe(launch)}", launch.family)
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,20 @@ def test_a_promised_fact_is_used_and_named(tmp_path: Path) -> None:
     run = verify(old, new, "--facts", facts, "--json")
     assert run.returncode == 0, run.stdout
     assert json.loads(run.stdout)["facts"] == ["rows >= 0 (declared)"]
+
+
+def test_payloads_of_nans_are_set_aside_and_it_says_so(tmp_path: Path) -> None:
+    """Runs on NaNs tell these two apart; the proof says in which sense they are equal all the same."""
+    old, new = tmp_path / "old.ptx", tmp_path / "new.ptx"
+    text = base("saxpy")
+    product = re.search(r"fma\.rn\.f32 \t(%f\d), (%f\d), (%f\d), %f\d;", text)
+    assert product is not None
+    target, x, y = product.groups()
+    wide = f"cvt.f64.f32 %w0, {x}; cvt.f64.f32 %w1, {y}; mul.f64 %w0, %w0, %w1; cvt.rn.f32.f64 {target}, %w0;"
+    old.write_text(text.replace(product[0], wide).replace("\t.reg .pred", "\t.reg .f64 %w<2>;\n\t.reg .pred", 1))
+    new.write_text(text.replace(product[0], f"mul.rn.f32 {target}, {x}, {y};"))
+    run = verify(old, new, "--json")
+    assert run.returncode == 0, run.stdout
+    assert json.loads(run.stdout)["verdict"] == "proved, NaN payloads aside"
+    new.write_text(text.replace(product[0], f"mul.rz.f32 {target}, {x}, {y};"))
+    assert verify(old, new, "--json").returncode in (1, 4)

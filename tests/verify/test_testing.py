@@ -13,6 +13,7 @@ from hybridcc.errors import ExecutionError
 from hybridcc.passes.kernel import Argument, ArrayType, Field, Kernel, ScalarType
 from hybridcc.passes.verdict import Refuted, Tested, Unknown
 from hybridcc.passes.verify import plans
+from hybridcc.passes.verify.difference import without_payloads
 from hybridcc.passes.verify.launch import Launch, memory
 from hybridcc.passes.verify.reference import reference_for
 from hybridcc.passes.verify.testing import Examination, examine, test
@@ -327,3 +328,12 @@ def test_the_baseline_runs_once_for_all_candidates():
     after = len(calls)
     assert examine(reference, "good", rewritten=("rewritten",), most=20).verdict == verdicts[0]
     assert set(calls[after:]) == {"good"}
+
+
+def test_payloads_of_nans_are_set_aside_where_that_is_asked_for():
+    quiet, other, number = (np.array([bits], np.uint32) for bits in (0x7FFFFFFF, 0xFFC00001, 0x3F800000))
+    words = [np.concatenate(pair).tobytes() for pair in ((quiet, number), (other, number), (number, number))]
+    same, also, different = (without_payloads([content + b"xy"]) for content in words)
+    assert same == also
+    assert same != different
+    assert without_payloads([words[2]]) == [words[2]]

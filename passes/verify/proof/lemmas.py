@@ -9,8 +9,8 @@ Throughout, f32 arithmetic means add, sub, mul, fma, div.rn, rcp.rn, sqrt.rn, mi
 for every NaN among its operands, and the canonical NaN where it gives one (measured on an H200: tests/hardware). No
 rule touches ``.ftz``, ``.sat``, approximations or another rounding than to nearest. ``fma`` has no demotion: of 33.5 M
 triples computed in f64 and rounded back on an H200, 4 differ from the f32 operation in the last bit (double rounding).
-tests/proof/test_lemmas.py checks every rule by exact arithmetic in small formats and on the executor;
-tests/hardware/test_lemmas.py on a GPU.
+tests/proof/test_lemmas_numbers.py checks every rule by exact arithmetic in small formats and on NumPy,
+test_lemmas_executed.py on the executor and on a GPU.
 
 DEMOTION (ideal). ``cvt.rn.f32.f64(op.f64(cvt a, cvt b)) = op.rn.f32(a, b)`` for add, sub, mul, div and sqrt.
     Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30(3), 1995: rounding first to q digits and then
