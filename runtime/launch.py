@@ -102,6 +102,11 @@ class LoadedKernel:
         call(bindings().cuLibraryUnload, self._library)
 
 
+def _cooperatively(*given: Any) -> tuple[Any, ...]:
+    """Takes what cuLaunchKernel takes: that one has a parameter more at the end."""
+    return bindings().cuLaunchCooperativeKernel(*given[:-1])
+
+
 class Launcher:
     """Launches one loaded kernel for one signature.
 
@@ -110,7 +115,7 @@ class Launcher:
     """
 
     __slots__ = (
-        *("_format", "_free", "_function", "_launch", "_pack_into", "_rest"),
+        *("_format", "_free", "_function", "_launch", "_pack_into"),
         *("arguments", "loaded", "ordinal", "read", "types"),
     )
 
@@ -137,13 +142,12 @@ class Launcher:
         self._free = [ParameterBuffer(self._format)]
         self._function = loaded.function
         driver = bindings()
-        self._launch = driver.cuLaunchCooperativeKernel if cooperative else driver.cuLaunchKernel
-        self._rest: tuple[int, ...] = () if cooperative else (0,)  # cuLaunchKernel's `extra`
+        self._launch = _cooperatively if cooperative else driver.cuLaunchKernel
 
     def _here_alone(self, read: Reader) -> Reader:
         ordinal = self.ordinal
 
-        def here(values: Sequence[Any], stream: int = 0) -> list[Any] | None:
+        def here(values: Sequence[Any], stream: int = 0) -> Sequence[Any] | None:
             return read(values, stream) if current_ordinal() == ordinal else None
 
         return here
@@ -162,7 +166,7 @@ class Launcher:
             buffer = ParameterBuffer(self._format)
         try:
             self._pack_into(buffer.memory, 0, *flat)
-            (status,) = self._launch(self._function, *geometry, buffer.address, *self._rest)
+            (status,) = self._launch(self._function, *geometry, buffer.address, 0)
         except (struct.error, OverflowError, TypeError):
             return "UNFIT"
         finally:
@@ -184,5 +188,5 @@ class Launcher:
             return error.what
         buffer = ParameterBuffer(self._format)
         self._pack_into(buffer.memory, 0, *flat)
-        (status,) = self._launch(self._function, *geometry, buffer.address, *self._rest)
+        (status,) = self._launch(self._function, *geometry, buffer.address, 0)
         return "" if not status else status.name

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from hybridcc.passes.kernel import Argument, ArrayType, ScalarType
+from hybridcc.runtime.written_out import scalar_kinds, written_out
 
 Read: TypeAlias = Callable[[Any, int], tuple[Any, ...] | None]
 """One value and the launch's stream (the driver's handle) to its PTX parameters, None if the signature does not cover
@@ -66,7 +67,7 @@ class _Readers(dict[type, Read]):
 
 
 class Reader(Protocol):
-    def __call__(self, values: Sequence[Any], stream: int = 0) -> list[Any] | None: ...
+    def __call__(self, values: Sequence[Any], stream: int = 0) -> Sequence[Any] | None: ...
 
 
 def reader(
@@ -94,7 +95,7 @@ def reader(
             flat += found
         return flat
 
-    return read
+    return read if lenient else written_out(arguments, types, read)
 
 
 def _maker(argument: Argument, type_: Any, lenient: bool) -> Callable[[type], Read]:
@@ -110,8 +111,7 @@ def _scalar(kind: type, dtype: str, lenient: bool) -> Read:
     With ``lenient`` struct converts, and refuses what does not fit."""
     import numpy as np
 
-    native = {"int64": int, "float64": float, "bool": bool}.get(dtype)
-    taken = issubclass(kind, int | float | np.number | np.bool_) if lenient else kind in (np.dtype(dtype).type, native)
+    taken = issubclass(kind, int | float | np.number | np.bool_) if lenient else kind in scalar_kinds(dtype)
     return _itself if taken else _not_covered
 
 

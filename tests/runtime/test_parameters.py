@@ -185,3 +185,50 @@ def test_a_stream_that_the_driver_refuses_leaves_the_launch_to_numba(monkeypatch
 
     monkeypatch.setattr("hybridcc.runtime.driver.wait_for", refuse)
     assert reader(*arguments_of(C1))((InterfaceArray(VECTOR, stream=8),), 7) is None
+
+
+def device_array(values):
+    """Numba's own class with nothing on a device behind it: what a launch reads of it is there."""
+    from types import SimpleNamespace
+
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
+    array = object.__new__(DeviceNDArray)
+    array.shape, array.strides, array.size = values.shape, values.strides, values.size
+    array.__dict__["_numba_type_"] = numba.type_of(values)  # kept there once it was asked for
+    array.gpu_data = SimpleNamespace(device_ctypes_pointer=ctypes.c_size_t(values.ctypes.data))
+    return array
+
+
+KINDS = {
+    "float32[::1]": np.arange(5, dtype="f4"),
+    "int64[::1]": np.arange(9),
+    "complex64[::1]": np.zeros(0, "c8"),
+    "int64": 7,
+    "float32": np.float32(2.5),
+    "bool": True,
+}
+
+
+@given(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_what_is_written_out_reads_as_everything_else_does(kinds):
+    arguments, types = arguments_of(*kinds)
+    values = [KINDS[kind] for kind in kinds]
+    given = [device_array(v) if isinstance(v, np.ndarray) else v for v in values]
+    seen_by_all = [InterfaceArray(v) if isinstance(v, np.ndarray) else v for v in values]
+    read = reader(arguments, types)
+    expected = read(seen_by_all)
+    assert expected is not None
+    assert list(read(given) or ()) == expected
+    assert read(given[:-1]) is None
+    assert read([*given, 1]) is None
+    for place, kind in enumerate(kinds):
+        for other in KINDS:
+            if other != kind:
+                wrong = KINDS[other]
+                changed = [*given]
+                changed[place] = device_array(wrong) if isinstance(wrong, np.ndarray) else wrong
+                assert read(changed) is None
+    mixed = [one if place % 2 else other for place, (one, other) in enumerate(zip(given, seen_by_all, strict=True))]
+    assert list(read(mixed) or ()) == expected
