@@ -7,6 +7,7 @@ The names below are loaded at first use, so that ``import hybridcc`` costs nothi
 ``load``     a built folder back as data (runtime/bundle.py)
 ``execute``  run PTX on the CPU with NumPy arrays as memory (passes/execute)
 ``test``     compare two PTX texts bit for bit on generated inputs (passes/verify/testing.py)
+``verify``   prove two PTX texts equal for every input, or find an input that tells them apart (verifying.py)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hybridcc.passes.verify.testing import test as test
     from hybridcc.runtime.bundle import load as load
     from hybridcc.runtime.dispatcher import jit as jit
+    from hybridcc.verifying import verify as verify
 
 __version__ = "0.1.0"
 
@@ -28,6 +30,7 @@ _HOMES = {
     "load": "hybridcc.runtime.bundle",
     "execute": "hybridcc.passes.execute",
     "test": "hybridcc.passes.verify.testing",
+    "verify": "hybridcc.verifying",
 }
 
 

@@ -12,7 +12,7 @@ from hybridcc.errors import InputError
 
 if TYPE_CHECKING:
     from hybridcc.passes.facts import Fact, Term
-    from hybridcc.passes.verdict import Verdict
+    from hybridcc.verifying import Judgement
 
 EXIT_CODES = {"proved": 0, "refuted": 1, "unknown": 4}
 
@@ -21,61 +21,44 @@ def verify(
     base: Annotated[Path, typer.Argument(help="The baseline, a PTX file.")],
     candidate: Annotated[Path, typer.Argument(help="The candidate, a PTX file with the same kernel.")],
     entry: Annotated[str | None, typer.Option(help="Which kernel of the files.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="CAND is the rewrite of this region of BASE alone (hybridcc regions).")
+    ] = None,
     facts: Annotated[Path | None, typer.Option(help="JSON list of facts that you promise.")] = None,
     certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate of a proof.")] = None,
     recheck: Annotated[
         Path | None, typer.Option(help="Check this certificate, with no search and with the other solver.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="For the inputs that are tried first.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict and what it rests on as JSON.")] = False,
 ) -> None:
     """Prove that CANDIDATE does what BASE does. Exit codes: 0 proved, 1 refuted, 4 unknown, 2 bad input."""
     from hybridcc.passes.rewrite.recording import replace_file
-    from hybridcc.passes.verdict import NAN_PAYLOADS, Proved
+    from hybridcc.passes.verdict import Proved
     from hybridcc.passes.verify import proving
+    from hybridcc.verifying import Judgement, judge, pair
 
     old, new = _read(base), _read(candidate)
     promised = () if facts is None else read_facts(_read(facts))
     if recheck is not None:
-        verdict = proving.recheck(_read(recheck), old, new, entry, promised)
+        kernel, text, known = pair(old, new, entry, promised, region)
+        judged = Judgement(proving.recheck(_read(recheck), kernel.ptx, text, kernel.entry, known), kernel, text)
     else:
-        refuted = _refutation(old, new, entry)
-        verdict = refuted or proving.prove(old, new, entry, promised)
-        if refuted and _refutation(old, new, entry, payloads_aside=True) is None:
-            proved = proving.prove(old, new, entry, promised)
-            verdict = proved if isinstance(proved, Proved) and NAN_PAYLOADS in proved.aside else refuted
-    word, told = _told(verdict)
-    if isinstance(verdict, Proved) and certificate is not None:
-        replace_file(certificate, verdict.certificate)
-    typer.echo(json.dumps(told) if as_json else "\n".join(f"{k}: {v}" for k, v in told.items()))
+        judged = judge(old, new, entry, promised, region=region, seed=seed)
+    if isinstance(judged.verdict, Proved) and certificate is not None:
+        replace_file(certificate, judged.verdict.certificate)
+    word, told = _told(judged)
+    typer.echo(
+        json.dumps({**told, **_evidence(judged)}) if as_json else "\n".join(f"{k}: {v}" for k, v in told.items())
+    )
     raise typer.Exit(EXIT_CODES[word])
 
 
-LAUNCHES = 32
-
-
-def _refutation(old: str, new: str, entry: str | None, *, payloads_aside: bool = False) -> Verdict | None:
-    """A launch on which the executor tells the two apart. What it cannot run is left to the proof."""
-    from hybridcc.errors import HybridccError
-    from hybridcc.frontends.ptx_file import from_text
-    from hybridcc.passes.verdict import Refuted
-    from hybridcc.passes.verify.bare import with_arguments
-    from hybridcc.passes.verify.testing import examine, reference_for
-
-    kernels = from_text(old, entry, name="base")
-    if len(kernels) != 1:
-        raise InputError(f"{len(kernels)} kernels", next_step="name one with --entry")
-    try:
-        reference = reference_for(with_arguments(kernels[0]))
-        verdict = examine(reference, new, most=LAUNCHES, payloads_aside=payloads_aside).verdict
-    except HybridccError:
-        return None  # no inputs can be made, or the candidate is no PTX: the proof says which
-    return verdict if isinstance(verdict, Refuted) else None
-
-
-def _told(verdict: Verdict) -> tuple[str, dict[str, Any]]:
+def _told(judged: Judgement) -> tuple[str, dict[str, Any]]:
     from hybridcc.passes.verdict import Proved, Refuted, Unknown
+    from hybridcc.passes.verify.proving import is_reproducible
 
-    match verdict:
+    match judged.verdict:
         case Proved(document, aside):
             evidence = json.loads(document)
             return "proved", {
@@ -86,9 +69,29 @@ def _told(verdict: Verdict) -> tuple[str, dict[str, Any]]:
         case Refuted(counterexample):
             return "refuted", {"verdict": "refuted", "counterexample": counterexample}
         case Unknown(reason):
-            return "unknown", {"verdict": "unknown", "reason": reason}
+            told: dict[str, Any] = {"verdict": "unknown", "reason": reason}
+            return "unknown", told | ({} if is_reproducible(judged.verdict) else {"reproducible": False})
         case _:
-            raise AssertionError(f"the prover does not say {verdict}")
+            raise AssertionError(f"the prover does not say {judged.verdict}")
+
+
+def _evidence(judged: Judgement) -> dict[str, Any]:
+    """What stands in --json besides: a proof's alignment and invariants, the launch of a refutation."""
+    from hybridcc.passes.verdict import Proved
+    from hybridcc.passes.verify.launch import as_data
+    from hybridcc.passes.verify.proof.telling import alignment
+
+    if judged.launch is not None:
+        return {"launch": as_data(judged.launch, [a.name for a in judged.kernel.arguments])}
+    if isinstance(judged.verdict, Proved):
+        document = json.loads(judged.verdict.certificate)
+        return {
+            "facts_of_no_use": document["facts_of_no_use"],
+            "alignment": alignment(
+                json.dumps(document["certificate"]), judged.kernel.ptx, judged.candidate, judged.kernel.entry
+            ),
+        }
+    return {}
 
 
 def read_facts(text: str) -> tuple[Fact, ...]:

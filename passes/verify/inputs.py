@@ -206,7 +206,7 @@ def make(
         family = "signed" if index in written and not request.everywhere else request.values
         values.append(_value(argument, shape, family, request, bound, rng))
     if request.same:
-        _share(values, *request.same, request.shift)
+        share(values, *request.same, request.shift)
     if request.scalar:
         place, number = request.scalar
         scalar = kernel.arguments[place].type
@@ -270,7 +270,7 @@ def _viewed(view: View, shape: tuple[int, ...], elements: Callable[[int], np.nda
             return whole(*shape)
 
 
-def _share(values: list[object], first: int, second: int, shift: int) -> None:
+def share(values: list[object], first: int, second: int, shift: int) -> None:
     """Lay argument ``second`` over the buffer of ``first``, ``shift`` elements on; both keep their shapes."""
     one, two = values[first], values[second]
     assert isinstance(one, np.ndarray)

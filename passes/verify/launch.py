@@ -6,8 +6,9 @@ copied once, and every view is laid over the copy of its own buffer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -100,6 +101,38 @@ def _bytes(root: np.ndarray) -> np.ndarray:
 def memory(launch: Launch) -> tuple[bytes, ...]:
     """Every byte the launch can reach through its arguments, buffer by buffer."""
     return tuple(_bytes(root).tobytes() for root in buffers(launch))
+
+
+MOST_SHOWN = 4096
+"""Elements of an array that are written out."""
+
+
+def as_data(launch: Launch, names: Sequence[str]) -> dict[str, Any]:
+    """The launch for JSON. Elements are given as the hexadecimal bytes of each argument, in C order, unless there are
+    very many; arguments that share a buffer say where in it they lie."""
+    arguments: list[dict[str, Any]] = []
+    owners: dict[int, str] = {}
+    for name, value in zip(names, launch.values, strict=True):
+        told: dict[str, Any] = {"name": name}
+        array = np.asarray(value)
+        told |= {"dtype": str(array.dtype), "bytes": array.tobytes().hex() if array.size <= MOST_SHOWN else None}
+        if isinstance(value, np.ndarray):
+            root = buffer_of(value)
+            told |= {"shape": list(value.shape), "strides": list(value.strides)}
+            told["byte_offset"] = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+            if id(root) in owners:
+                told["buffer_of"] = owners[id(root)]
+            owners.setdefault(id(root), name)
+        arguments.append(told)
+    return {
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "shared_bytes": launch.shared_bytes,
+        "family": launch.family,
+        "note": launch.note,
+        "seed": launch.seed,
+        "arguments": arguments,
+    }
 
 
 def describe(launch: Launch) -> str:

@@ -41,6 +41,20 @@ class Task:
     backend: str = "bitwuzla"
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A verdict. ``hints`` are values of parameters and special registers, by variable name, where the search or a
+    solver's model saw the two go apart: worth running (refuting.py), and no evidence by themselves."""
+
+    verdict: Verdict
+    hints: tuple[dict[str, int], ...] = ()
+
+
+def is_reproducible(verdict: Verdict) -> bool:
+    """Whether another machine would say the same: False for what a clock or the memory at hand decided."""
+    return not (isinstance(verdict, Unknown) and verdict.reason.startswith(IRREPRODUCIBLE))
+
+
 def prove(
     base: str,
     candidate: str,
@@ -58,21 +72,41 @@ def prove(
     tried first, once per baseline and process. Raises InputError for texts that cannot be read and MissingExtra
     without a solver.
     """
-    work = _in_child if isolated else run
+    return attempt(base, candidate, entry, facts, seeds=seeds, isolated=isolated).verdict
+
+
+def attempt(
+    base: str,
+    candidate: str,
+    entry: str | None = None,
+    facts: Iterable[Fact] = (),
+    *,
+    seeds: tuple[int, ...] = SEEDS,
+    isolated: bool = True,
+) -> Attempt:
+    """As ``prove``, with hints for a refutation."""
+    work = _in_child if isolated else attempt_here
     itself = Task(base, base, entry, tuple(facts), seeds)
-    if itself not in _SELF:
-        _SELF[itself] = work(itself)
-    reference = _SELF[itself]
+    reference = _SELF.get(itself) or work(itself).verdict
+    if is_reproducible(reference):
+        _SELF[itself] = reference
     if isinstance(reference, Unknown):
-        return Unknown(f"void: the baseline is not proved equal to itself: {reference.reason}")
+        mark = "void" if is_reproducible(reference) else IRREPRODUCIBLE
+        return Attempt(Unknown(f"{mark}: the baseline is not proved equal to itself: {reference.reason}"))
     return work(Task(base, candidate, entry, tuple(facts), seeds))
 
 
 _SELF: dict[Task, Verdict] = {}
+"""What came of each baseline against itself; never what a clock decided."""
 
 
 def run(task: Task) -> Verdict:
     """The work itself, in this process."""
+    return attempt_here(task).verdict
+
+
+def attempt_here(task: Task) -> Attempt:
+    """As ``run``, with hints."""
     from hybridcc.passes.verify.proof import terms
     from hybridcc.passes.verify.proof.attempt import Differs, readings, search
     from hybridcc.passes.verify.proof.backends import backend
@@ -84,6 +118,7 @@ def run(task: Task) -> Verdict:
     forget_symbols()
     started = time.perf_counter()
     reason = "no attempt was made"
+    hints: list[dict[str, int]] = []
     try:
         base, candidate, premises = _read(task)
         tries = [(ideal, seed) for ideal in readings(base, candidate) for seed in task.seeds]
@@ -96,16 +131,17 @@ def run(task: Task) -> Verdict:
                 check(certificates.read(text), base, candidate, premises, judge)
             except Rejected as error:
                 reason = str(error)
+                hints += solver.latest_values()
                 continue
             except Differs:
                 if ideal is tries[-1][0]:
                     raise
                 continue
-            return Proved(
-                _document(task, text, premises.used, premises.set_aside, judge, time.perf_counter() - started),
-                _aside(base, candidate, ideal),
-            )
+            seconds = time.perf_counter() - started
+            document = _document(task, text, premises.used, premises.set_aside, judge, seconds)
+            return Attempt(Proved(document, _aside(base, candidate, ideal)))
     except Differs as error:
+        hints.append(error.values)
         shown = ", ".join(f"{k}={v}" for k, v in sorted(error.values.items()) if v and _worth_showing(k))
         reason = f"the two differ when floating point is uninterpreted, at {shown}"
     except Unsupported as error:
@@ -116,7 +152,7 @@ def run(task: Task) -> Verdict:
         reason = f"{IRREPRODUCIBLE}: {error}"
     except RecursionError:
         reason = "budget: terms are nested too deeply"
-    return Unknown(reason[:1000])
+    return Attempt(Unknown(reason[:1000]), tuple(hints))
 
 
 def recheck(
@@ -206,16 +242,15 @@ def _worth_showing(name: str) -> bool:
 # --- the child process ----------------------------------------------------------------------------------
 
 
-def _in_child(task: Task) -> Verdict:
+def _in_child(task: Task) -> Attempt:
     command = [sys.executable, "-m", "hybridcc.passes.verify.proof.child", str(MEMORY_BYTES)]
     try:
         done = subprocess.run(command, input=pickle.dumps(task), capture_output=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return Unknown(f"{IRREPRODUCIBLE}: {SECONDS} s of wall clock")
-    if done.returncode:
+        return Attempt(Unknown(f"{IRREPRODUCIBLE}: {SECONDS} s of wall clock"))
+    if done.returncode:  # out of memory, as a rule, and seldom in the same words
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
-        cause = IRREPRODUCIBLE if done.returncode < 0 or "MemoryError" in last[0] else "the prover failed"
-        return Unknown(f"{cause}: {last[0][:300]}")
+        return Attempt(Unknown(f"{IRREPRODUCIBLE}: the prover's process ended early: {last[0][:300]}"))
     outcome = pickle.loads(done.stdout)
     if isinstance(outcome, Exception):
         raise outcome

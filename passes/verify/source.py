@@ -44,6 +44,7 @@ def random_launches(
 ) -> Iterator[Launch]:
     """Launches without end: sizes, values, blocks and the way arrays lie drawn at random from the same plans."""
     rng = np.random.default_rng(seed)
+    free_block = not examples and kernel.launch_bounds.max_threads is None
     settings: list[tuple[Plan, frozenset[int], Shape, Shape, int]] = []
     for example in examples:
         plan = _loosest(kernel, example, seed, execute)
@@ -55,7 +56,7 @@ def random_launches(
         settings = [(plan, written, block, (1, 1, 1), 0) for plan, written in _accepted(kernel, block, seed, execute)]
     while settings:
         plan, written, block, grid, shared_bytes = settings[rng.integers(len(settings))]
-        request = inputs.random_request(kernel, plan, block, written, rng, free_block=not examples)
+        request = inputs.random_request(kernel, plan, block, written, rng, free_block=free_block)
         yield inputs.make(kernel, plan, request, block, grid, int(rng.integers(1 << 31)), written, shared_bytes)
 
 

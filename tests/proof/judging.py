@@ -25,7 +25,7 @@ from hybridcc.errors import HybridccError
 from hybridcc.passes.analysis import cfg
 from hybridcc.passes.execute import execute
 from hybridcc.passes.kernel import Kernel
-from hybridcc.passes.verdict import Proved, Refuted
+from hybridcc.passes.verdict import NAN_PAYLOADS, Proved, Refuted
 from hybridcc.passes.verify import proving
 from hybridcc.passes.verify.reference import Reference, reference_for
 from hybridcc.passes.verify.source import random_launches
@@ -40,6 +40,9 @@ MANY = 200
 """Launches for what is proved: half systematic, half random."""
 QUERIES = 4_000
 """Solver queries for one mutant. A right rewrite needs 300 to 900."""
+BASE_STEPS, STEPS = 2_500, 10_000
+"""Instructions a thread on average, for the baseline and for a mutant: endless mutants are common, and no launch here
+needs as many. A launch on which the baseline does is left out."""
 ITSELF = "itself"
 """The rewrite that changes nothing, so that mutants are changes of the baseline."""
 
@@ -80,9 +83,14 @@ def _outcome(name: str, mutant: str, seed: int) -> tuple[Outcome, str]:
         return "invalid", str(error)
     proof = proving.run(task(name, mutant))
     proved = isinstance(proof, Proved)
+    aside = isinstance(proof, Proved) and NAN_PAYLOADS in proof.aside
+    if told_apart is not None and aside:
+        told_apart = executed(name, mutant, seed, FEW, payloads_aside=True)
+    most = MANY // 2 if proved else FEW
     if told_apart is None:
-        most = MANY // 2 if proved else FEW
-        told_apart = executed(name, mutant, seed, most, at_random=True) or executed(name, mutant, seed, most)
+        told_apart = executed(name, mutant, seed, most, at_random=True, payloads_aside=aside)
+    if told_apart is None:
+        told_apart = executed(name, mutant, seed, most, payloads_aside=aside)
     if told_apart is not None:
         return ("WRONG" if proved else "refuted"), told_apart
     return ("proved", "") if proved else ("unknown", getattr(proof, "reason", ""))
@@ -94,11 +102,13 @@ def task(name: str, mutant: str | None) -> proving.Task:
     return proving.Task(kernel.ptx, mutant or kernel.ptx, name, kernel.facts, (1,), QUERIES)
 
 
-def executed(name: str, mutant: str, seed: int, most: int, *, at_random: bool = False) -> str | None:
+def executed(
+    name: str, mutant: str, seed: int, most: int, *, at_random: bool = False, payloads_aside: bool = False
+) -> str | None:
     """What tells the mutant apart on at most so many launches, else None. Raises HybridccError for what is no PTX."""
     reference, counted = _reference(name, seed, at_random)
     counted.difference = None
-    verdict = examine(reference, mutant, most=most).verdict
+    verdict = examine(reference, mutant, most=most, payloads_aside=payloads_aside).verdict
     return verdict.counterexample if isinstance(verdict, Refuted) else counted.difference
 
 
@@ -129,6 +139,9 @@ class _Counted:
         """What the last mutant did otherwise."""
 
     def __call__(self, ptx: str, entry: str, grid: Any, block: Any, args: Any, **options: Any) -> Any:
+        threads = grid[0] * grid[1] * grid[2] * block[0] * block[1] * block[2]
+        most = threads * (BASE_STEPS if ptx == self.base else STEPS)
+        options["step_limit"] = min(most, options.get("step_limit", most))
         if not barriers(self.base, entry):
             return execute(ptx, entry, grid, block, args, **options)
         key = (grid, block, tuple(x.tobytes() for x in args))

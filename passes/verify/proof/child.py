@@ -1,4 +1,4 @@
-"""The process that proves one task: a pickled Task on stdin, a pickled Verdict (or input error) on stdout."""
+"""The process that proves one task: a pickled Task on stdin, a pickled Attempt (or input error) on stdout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import resource
 import sys
 
 from hybridcc.errors import HybridccError, InputError, MissingExtra
-from hybridcc.passes.verify.proving import run
+from hybridcc.passes.verify.proving import attempt_here
 
 
 def main(memory_bytes: int) -> None:
@@ -16,7 +16,7 @@ def main(memory_bytes: int) -> None:
     sys.setrecursionlimit(20_000)
     task = pickle.load(sys.stdin.buffer)
     try:
-        outcome: object = run(task)
+        outcome: object = attempt_here(task)
     except MissingExtra as error:
         outcome = MissingExtra(error.what, next_step=error.next_step)
     except HybridccError as error:

@@ -10,9 +10,10 @@ Queries are counted, and the count is the budget; the time limit per query is a 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from hybridcc.passes.verify.proof.terms import (
     Argument,
@@ -31,6 +32,9 @@ from hybridcc.passes.verify.proof.terms import (
 )
 
 Answer: TypeAlias = Literal["sat", "unsat", "unknown"]
+
+
+MODELS_KEPT: Final = 12
 
 
 class OutOfBudget(Exception):
@@ -85,6 +89,21 @@ class Solver:
         self._terms: dict[Any, Any] = {}
         self._lemmas: dict[Any, list[Any]] = {}
         self._arithmetic: _Linear | None = None
+        self._latest: deque[tuple[Model, tuple[Condition, ...]]] = deque(maxlen=MODELS_KEPT)
+
+    def latest_values(self) -> list[dict[str, int]]:
+        """What the latest satisfiable questions made of the variables they were about, by name, last question first.
+
+        A proof that fails has failed on one of these: they are worth a replay, and show nothing by themselves.
+        """
+        return [
+            {
+                str(a.arguments[0]): model.number(self._terms[a])
+                for a in frozenset().union(*(symbols(c) for c in about))
+                if isinstance(a, Atom) and a.operation == "variable" and a in self._terms
+            }
+            for model, about in reversed(self._latest)
+        ]
 
     def check(self, conditions: Iterable[Condition], *, sums: bool = False) -> tuple[Answer, Model | None]:
         """Whether all the conditions can hold at once. Raises OutOfBudget, TimeLimit.
@@ -112,6 +131,8 @@ class Solver:
         if answer == "unknown":
             self.statistics.unknown += 1
             raise TimeLimit(f"one solver query took more than {self.milliseconds} ms")
+        if model is not None:
+            self._latest.append((model, tuple(wanted)))
         return answer, model
 
     def _linear(self) -> _Linear:
