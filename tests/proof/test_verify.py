@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rewrites import FACTS, base, candidate
@@ -103,9 +104,9 @@ def test_a_counted_budget_gives_one_verdict_however_slow_the_machine(monkeypatch
 
     check, slowed = Solver.check, []
 
-    def slow(self: Solver, conditions: object) -> object:
+    def slow(self: Solver, *conditions: Any, **options: Any) -> Any:
         slowed.append(sum(range(20_000)))
-        return check(self, conditions)  # type: ignore[arg-type]
+        return check(self, *conditions, **options)
 
     monkeypatch.setattr(Solver, "check", slow)
     assert proving.run(task) == first
