@@ -14,10 +14,13 @@ QUICK = [
     ("saxpy", "saxpy", 1),
     ("stencil", "stencil", 1),
     ("warp_sum", "warp_sum", 1),
+    ("reduce_shared", "reduce_shared", 1),
     ("colsum", "colsum", 4),
     ("conv1d", "conv1d", 1),
 ]
 DEEP = [
+    ("reduce_shared", "reduce_shared_rolled", 1),
+    ("reduce_shared", "reduce_shared_rolled", 2),
     ("gridstride", "gridstride", 1),
     ("gridstride", "gridstride", 4),
     ("mandelbrot", "mandelbrot", 4),
