@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import product
 
 import numpy as np
 import pytest
 from test_small import EXTENT, verdict
 
-from hybridcc.passes.verdict import Proved
+from hybridcc.passes.verdict import Proved, Unknown
 from hybridcc.passes.verify.proof import bitvector as bv
 from hybridcc.passes.verify.proof import division
 from hybridcc.passes.verify.proof import terms as t
 from hybridcc.passes.verify.proof.interpretation import Evaluation
+from hybridcc.passes.verify.proof.solver import Solver
 
 WIDTH = 8
 A, B, U = (t.variable(name, WIDTH) for name in "abu")
@@ -144,6 +146,16 @@ def test_a_trip_count_is_as_good_as_a_comparison() -> None:
 
 
 NARROW = "cvt.u32.u64 %r4, %a9; div.u32 %r4, %r4, %r2; cvt.u64.u32 %a10, %r4;"
+
+
+def test_without_z3_it_is_not_known_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "z3", None)
+    monkeypatch.setattr(Solver.__init__, "__kwdefaults__", {"budget": 20_000, "milliseconds": 300})
+    found = verdict(COUNTED, COMPARED, EXTENT)
+    assert isinstance(found, Unknown)
+    assert "hybridcc[proof]" in found.reason
+
+
 STRIDE_MAY_BE_ZERO = ("cvt.u64.u32 %a7, %r2;", "cvt.u64.u32 %a7, %r0;")
 TRAPS = {
     "one trip too many": (COUNTED, COMPARED.replace("setp.lt.s64 %p1", "setp.le.s64 %p1"), True),

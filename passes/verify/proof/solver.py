@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from hybridcc.errors import MissingExtra
 from hybridcc.passes.verify.proof.terms import (
     Argument,
     Atom,
@@ -89,6 +90,7 @@ class Solver:
         self._terms: dict[Any, Any] = {}
         self._lemmas: dict[Any, list[Any]] = {}
         self._arithmetic: _Linear | None = None
+        self._asked_for_arithmetic = False
         self._latest: deque[tuple[Model, tuple[Condition, ...]]] = deque(maxlen=MODELS_KEPT)
 
     def latest_values(self) -> list[dict[str, int]]:
@@ -115,8 +117,9 @@ class Solver:
             raise OutOfBudget(f"{self.budget} solver queries")
         self.statistics.queries += 1
         assertions = self._assertions(wanted)
-        if sums:
-            answer, assigned = self._linear().sums(wanted)
+        linear = self._linear() if sums else None
+        if linear is not None:
+            answer, assigned = linear.sums(wanted)
             if answer == "unsat":
                 return "unsat", None
             if answer == "sat":
@@ -126,18 +129,29 @@ class Solver:
                     for name, width, value in assigned
                 ]
                 exact, model = self.backend.check([*assertions, *fixed], self.milliseconds)
-                return "sat", model if exact == "sat" else None
+                found = model if exact == "sat" else None
+                self._remember(found, wanted)
+                return "sat", found
         answer, model = self.backend.check(assertions, self.milliseconds)
         if answer == "unknown":
             self.statistics.unknown += 1
-            raise TimeLimit(f"one solver query took more than {self.milliseconds} ms")
-        if model is not None:
-            self._latest.append((model, tuple(wanted)))
+            hint = "" if linear is not None or not sums else "; linear arithmetic needs pip install 'hybridcc[proof]'"
+            raise TimeLimit(f"one solver query took more than {self.milliseconds} ms{hint}")
+        self._remember(model, wanted)
         return answer, model
 
-    def _linear(self) -> _Linear:
-        if self._arithmetic is None:
-            self._arithmetic = _Linear()
+    def _remember(self, model: Model | None, wanted: Sequence[Condition]) -> None:
+        if model is not None:
+            self._latest.append((model, tuple(wanted)))
+
+    def _linear(self) -> _Linear | None:
+        """None where z3 is not installed."""
+        if not self._asked_for_arithmetic:
+            self._asked_for_arithmetic = True
+            try:
+                self._arithmetic = _Linear()
+            except MissingExtra:
+                self._arithmetic = None
         return self._arithmetic
 
     def _assertions(self, wanted: Sequence[Condition]) -> list[Any]:
