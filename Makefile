@@ -47,5 +47,5 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(BIN)/python
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) -e '.[model,mlir,proof,test]'
+	$(INSTALL) -e '.[model,mlir,test]'
 	touch $@ $(VENV)/.base

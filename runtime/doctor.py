@@ -148,8 +148,8 @@ def _numba() -> Finding:
 def _solvers() -> Iterator[Finding]:
     cost = "no rewrite can be proved; --accept tested can still be met"
     yield _package("proof", "bitwuzla", "bitwuzla", cost, "pip install 'bitwuzla>=0.8'")
-    cost = "certificates are not cross-checked by a second solver"
-    yield _package("proof", "z3-solver", "z3", cost, "pip install 'hybridcc[proof]'")
+    cost = "no sums of integers in proofs (grid-stride loops), and no second solver for certificates"
+    yield _package("proof", "z3-solver", "z3", cost, "pip install 'z3-solver>=4.13'")
 
 
 def _models() -> Iterator[Finding]:

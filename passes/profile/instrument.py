@@ -172,7 +172,8 @@ def timing_clone(ptx: str, entry: str, regions: Sequence[Region]) -> TimingClone
     function = _entry(module, entry)
     timed = [r for r in regions if r.exit >= 0]
     if not timed:
-        raise ProfileError("NO_REGION", "no region of the kernel has one place where it is left")
+        what = "no region of the kernel has one place where it is left"
+        raise ProfileError("NO_REGION", what, next_step="count its blocks instead: leave the clock out")
     cfg = timed[0].cfg
     _check_calls(module, cfg)
     names = NameScope(names_of_module(module))

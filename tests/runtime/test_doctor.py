@@ -82,7 +82,7 @@ def test_a_missing_wheel_means_no_building(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_missing_extras_cost_what_they_bring(monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
-    gone = {"torch": "hybridcc[model]", "z3": "hybridcc[proof]", "numba_cuda_mlir": "hybridcc[mlir]"}
+    gone = {"torch": "hybridcc[model]", "z3": "z3-solver", "numba_cuda_mlir": "hybridcc[mlir]"}
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name in gone else find_spec(name))
     findings = doctor.examine()
     assert doctor.can_build(findings)

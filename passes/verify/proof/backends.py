@@ -184,5 +184,4 @@ def backend(name: str) -> Backend:
 
 
 def _missing(library: str) -> MissingExtra:
-    command = "pip install 'hybridcc[proof]'" if library.startswith("z3") else f"pip install {library}"
-    return MissingExtra(f"{library} is not installed", next_step=command)
+    return MissingExtra(f"{library} is not installed", next_step=f"pip install {library}")

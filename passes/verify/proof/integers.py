@@ -39,7 +39,7 @@ class Integers:
         try:
             import z3
         except ImportError as error:
-            raise MissingExtra("z3-solver is not installed", next_step="pip install 'hybridcc[proof]'") from error
+            raise MissingExtra("z3-solver is not installed", next_step="pip install 'z3-solver>=4.13'") from error
         self._library = z3
         self.version = ".".join(map(str, z3.get_version()[:3]))
         self._context = z3.Context()

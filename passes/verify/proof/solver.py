@@ -135,7 +135,7 @@ class Solver:
         answer, model = self.backend.check(assertions, self.milliseconds)
         if answer == "unknown":
             self.statistics.unknown += 1
-            hint = "" if linear is not None or not sums else "; linear arithmetic needs pip install 'hybridcc[proof]'"
+            hint = "" if linear is not None or not sums else "; linear arithmetic needs pip install 'z3-solver>=4.13'"
             raise TimeLimit(f"one solver query took more than {self.milliseconds} ms{hint}")
         self._remember(model, wanted)
         return answer, model
