@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from machine import facts, use_checkout
+import numpy as np
+from machine import ROOT, facts, use_checkout
 
 use_checkout()
 sys.setrecursionlimit(20_000)
@@ -45,6 +46,9 @@ def main() -> int:
             row = {"kernel": name, "failed": f"{type(error).__name__}: {error}"[:400]}
         rows.append({**row, "seconds": round(time.monotonic() - began, 1)})
         print(json.dumps(rows[-1]), flush=True)
+    if not given.only:
+        rows.append({"kernel": "two_loops.ptx", **longer_is_colder(given.rehearse)})
+        print(json.dumps(rows[-1]), flush=True)
     result = {"machine": facts(), "kernels": rows}
     if given.out is not None:
         (given.out / "profile_check.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -63,6 +67,27 @@ def check(name: str, small: tuple, large: tuple, given: argparse.Namespace) -> d
         "counts_equal": None,
     }
     return row if given.rehearse else {**row, **on_device(name, kernel, launch, exact, large, given)}
+
+
+def longer_is_colder(rehearse: bool) -> dict[str, Any]:
+    """The kernel of tests/profile/two_loops.ptx, whose loop of three trips is the longer text: is the other first?"""
+    from hybridcc.passes.kernel import Argument, ArrayType, Field, Kernel, ScalarType
+    from hybridcc.passes.verify.launch import Launch
+    from hybridcc.profiling import profile
+
+    ptx = (ROOT / "tests" / "profile" / "two_loops.ptx").read_text()
+    arguments = (
+        Argument("out", ArrayType("float32", 1), (Field("data", ".u64"),)),
+        Argument("n", ScalarType("uint32"), (Field("value", ".u32"),)),
+    )
+    kernel = Kernel("k", "k", ptx, "sm_90", "ptx", arguments)
+    launch = Launch((1, 1, 1), (256, 1, 1), (np.zeros(256, np.float32), np.uint32(5)))
+    row: dict[str, Any] = {"counts_equal": None}
+    for origin in ("executed", "estimated") if rehearse else ("measured", "executed", "estimated"):
+        hot = profile(kernel, launch, origin).hot
+        row[origin] = {h.region.id: round(h.best_share, 3) for h in hot}
+        row[f"{origin}_right"] = "2000" in hot[0].region.text
+    return row
 
 
 def compiled(case: tuple) -> tuple[Any, Any]:

@@ -17,13 +17,19 @@ MOST_REGIONS = 3
 
 
 def regions_of(kernel: Kernel, most: int = MOST_REGIONS) -> tuple[Region, ...]:
-    """The hottest that may be rewritten, and before them those hotter that may not (the report says why)."""
+    """The hottest that may be rewritten, those hotter that may not, and those that could bring next to nothing: of the
+    last two the report says why."""
+    from dataclasses import replace
+
+    from hybridcc.passes.profile.hot import LEAST_GAIN, below_bound, gain_of
     from hybridcc.passes.regions import find
 
-    found = [region for region in find(kernel) if region.weight != "cold"]
+    everything = find(kernel)
+    found = [region for region in everything if gain_of(region.share) >= LEAST_GAIN]
     eligible = [region for region in found if region.eligible][:most]
     last = found.index(eligible[-1]) + 1 if eligible else most
-    return tuple(found[:last])
+    little = [replace(region, ineligible=below_bound(region.share)) for region in everything if region not in found]
+    return (*found[:last], *little)
 
 
 def prompts_of(source: Source, most: int = MOST_REGIONS) -> tuple[Prompt, ...]:

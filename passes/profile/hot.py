@@ -8,7 +8,7 @@ from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.profile.estimate import model_target
 from hybridcc.passes.profile.model import Limiter, block_cost
 from hybridcc.passes.profile.profile import Profile
-from hybridcc.passes.regions.region import Region
+from hybridcc.passes.regions.region import Ineligible, Region
 
 LEAST_GAIN = 0.02
 """Regions that could bring less, were they free, are skipped."""
@@ -30,7 +30,7 @@ class HotRegion:
 
     @property
     def bound(self) -> float:
-        return float("inf") if self.best_share >= 1 else 1 / (1 - self.best_share)
+        return 1 + gain_of(self.best_share)
 
     @property
     def best_share(self) -> float:
@@ -42,9 +42,18 @@ class HotRegion:
         """Why the region is not worth a rewrite, or ""."""
         if self.region.ineligible is not None:
             return str(self.region.ineligible)
-        if self.bound - 1 < LEAST_GAIN:
-            return f"BELOW_BOUND: were it free, the kernel would gain {100 * (self.bound - 1):.1f} %"
-        return ""
+        return str(below_bound(self.best_share)) if gain_of(self.best_share) < LEAST_GAIN else ""
+
+
+def gain_of(share: float) -> float:
+    """By how much a kernel gets faster, 0.5 being one and a half times as fast, if this part of its time goes
+    (Amdahl)."""
+    return float("inf") if share >= 1 else 1 / (1 - share) - 1
+
+
+def below_bound(share: float) -> Ineligible:
+    """The reason for leaving alone a region that is too small to matter."""
+    return Ineligible("BELOW_BOUND", f"were it free, the kernel would gain {100 * gain_of(share):.1f} %")
 
 
 def hot_regions(kernel: Kernel, profile: Profile) -> tuple[HotRegion, ...]:

@@ -23,28 +23,7 @@ from hybridcc.ptx import parse
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "conv1d.py"
 
-TWO_LOOPS = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 out, .param .u32 n)
-{
-.reg .pred %p<4>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %d<4>;
-ld.param.u64 %d0, [out]; ld.param.u32 %r4, [n];
-mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 4; add.s64 %d2, %d0, %d1;
-mov.f32 %f0, 0f3F800000; mov.u32 %r1, 3;
-$COLD:
-sqrt.rn.f32 %f1, %f0; add.rn.f32 %f2, %f1, 0f3F800000; div.rn.f32 %f3, %f1, %f2;
-sqrt.rn.f32 %f4, %f3; add.rn.f32 %f5, %f4, %f2; div.rn.f32 %f6, %f5, %f4;
-mul.rn.f32 %f7, %f6, %f5; add.rn.f32 %f0, %f7, %f3;
-add.s32 %r1, %r1, -1; setp.ne.s32 %p0, %r1, 0; @%p0 bra $COLD;
-mov.u32 %r2, 0;
-$HOT:
-fma.rn.f32 %f0, %f0, 0f3F000000, %f1;
-add.s32 %r2, %r2, 2; setp.lt.s32 %p1, %r2, 2000; @%p1 bra $HOT;
-st.global.f32 [%d2], %f0;
-ret;
-}
-"""
+TWO_LOOPS = Path(__file__).with_name("two_loops.ptx").read_text()
 
 
 def two_loops() -> tuple[Kernel, Launch]:
@@ -66,6 +45,16 @@ def test_the_loop_that_runs_is_first_though_the_other_is_longer() -> None:
         assert "2000" in first.region.text, wanted
         assert len(second.region.text) > len(first.region.text)
         assert first.share > 0.7 > 0.3 > second.share
+
+
+def test_a_region_that_could_bring_next_to_nothing_is_not_asked_about() -> None:
+    from hybridcc.asking import regions_of
+
+    kernel, _ = two_loops()
+    hot, little = regions_of(replace(kernel, ptx=TWO_LOOPS.replace("2000", "40000")))
+    assert hot.eligible
+    assert little.ineligible is not None
+    assert str(little.ineligible).startswith("BELOW_BOUND: were it free, the kernel would gain ")
 
 
 def test_counts_are_the_executors() -> None:
