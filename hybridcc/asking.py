@@ -32,11 +32,20 @@ def regions_of(kernel: Kernel, most: int = MOST_REGIONS) -> tuple[Region, ...]:
     return (*found[:last], *little)
 
 
-def prompts_of(source: Source, most: int = MOST_REGIONS) -> tuple[Prompt, ...]:
+def body_of(kernel: Kernel) -> tuple[Region, ...]:
+    """The whole kernel as the one region."""
+    from hybridcc.passes.regions import body
+
+    return (body(kernel),)
+
+
+def prompts_of(source: Source, most: int = MOST_REGIONS, *, body: bool = False) -> tuple[Prompt, ...]:
     """One prompt per region that may be rewritten; every architecture has the same."""
     from hybridcc.passes.rewrite import prompt
 
-    return tuple(prompt.build(region) for region in regions_of(source.kernels[0], most) if region.eligible)
+    kernel = source.kernels[0]
+    regions = body_of(kernel) if body else regions_of(kernel, most)
+    return tuple(prompt.build(region) for region in regions if region.eligible)
 
 
 def unanswered_of(bundle: Bundle) -> tuple[Prompt, ...]:

@@ -50,13 +50,15 @@ def build(
     answers: int = 4,
     budget: Budget = DEFAULT_BUDGET,
     seed: int = 0,
+    body: bool = False,
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
     """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
 
     ``target`` is a Python, PTX or MLIR file; ``file.py:name`` picks one kernel. ``rewriter`` is a spec as
     ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
-    callable that gives example launches; ``budget`` bounds the asking for each kernel. Raises HybridccError for
+    callable that gives example launches; ``budget`` bounds the asking for each kernel; with
+    ``body`` the whole kernel is the one region. Raises HybridccError for
     whatever keeps a baseline from being built; what happens to rewrites is in the records.
     """
     from hybridcc.sources import load
@@ -69,7 +71,7 @@ def build(
         bundle.check_replaceable(place / bundle.folder_name(source.name))
     spec = rewriter if rewriter is not None else _shipped(sources)
     opened, failure = open_or_failure(spec)
-    options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget)  # type: ignore[arg-type]
+    options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget, body=body)  # type: ignore[arg-type]
     return tuple(_one(source, place, options, opened, failure, inputs, progress) for source in sources)
 
 
@@ -83,7 +85,7 @@ def _one(
     progress: Progress,
 ) -> Built:
     begin = time.monotonic()
-    launches = _launches(source, inputs)
+    launches = launches_of(source, inputs)
     asked = None if rewriter is None else _Listening(rewriter)
     before = (failure[0],) if failure else ()
     race = race_here(launches, progress, options.seed)
@@ -95,7 +97,8 @@ def _one(
     return Built(record, written, failure[1] if failure else unanswered)
 
 
-def _launches(source: Source, inputs: str | Path | Callable[[], object] | None) -> tuple[Launch, ...]:
+def launches_of(source: Source, inputs: str | Path | Callable[[], object] | None) -> tuple[Launch, ...]:
+    """The example launches that ``inputs`` gives, else those of the source itself, if any."""
     if inputs is None and source.examples is None:
         return ()
     kernel = with_arguments(source.kernels[0])

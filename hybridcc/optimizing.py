@@ -180,9 +180,7 @@ def prepare(
 
     types = configured.dispatcher.types_of(args)
     kernel = configured.dispatcher.compile_for(types, arch_for(device))
-    shape = launch_class(
-        kernel.arguments, args, configured.griddim, configured.blockdim, configured.sharedmem
-    )
+    shape = launch_class(kernel.arguments, args, configured.griddim, configured.blockdim, configured.sharedmem)
     values, addresses = to_host(kernel.arguments, args)
     grid, block = as_shape(configured.griddim), as_shape(configured.blockdim)
     launch = Launch(grid, block, values, family="given", shared_bytes=configured.sharedmem)

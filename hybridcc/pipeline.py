@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hybridcc.asking import regions_of
+from hybridcc.asking import body_of, regions_of
 from hybridcc.attempt import attempt
 from hybridcc.conversation import Asker, Conversation
 from hybridcc.errors import AssemblyError, PtxRefused
@@ -106,7 +106,9 @@ def _begin(kernel: Kernel, work: Work) -> State:
     state = State(kernel, _baseline(kernel, work.options))
     read_baseline(state)
     state.findings = lint(state, module_of(kernel), state.baseline)
-    for region in attempt("regions", state.failures, lambda: regions_of(kernel, work.options.regions), ()):
+    options = work.options
+    offered = lambda: body_of(kernel) if options.body else regions_of(kernel, options.regions)  # noqa: E731
+    for region in attempt("regions", state.failures, offered, ()):
         state.regions.append((region, _ask(region, work, state.failures)))
     return state
 

@@ -40,6 +40,8 @@ class Options:
     seed: int = 0
     assembler: AssemblerName = "nvjitlink"
     budget: Budget = DEFAULT_BUDGET
+    body: bool = False
+    """Whether the whole kernel is the one region."""
 
 
 @dataclass(slots=True)

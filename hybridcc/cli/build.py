@@ -21,6 +21,11 @@ class Select(StrEnum):
     transfer = "transfer"
 
 
+class Region(StrEnum):
+    loops = "loops"
+    body = "body"
+
+
 class Assembler(StrEnum):
     nvjitlink = "nvjitlink"
     ptxas = "ptxas"
@@ -60,6 +65,9 @@ def build(
     most_seconds: Annotated[
         float | None, typer.Option(min=0, help="Ask nothing more so long after the first question, for each kernel.")
     ] = None,
+    region: Annotated[
+        Region, typer.Option(help="loops: the hottest loops; body: the whole kernel as one region.")
+    ] = Region.loops,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
 ) -> None:
@@ -82,6 +90,7 @@ def build(
             answers=answers,
             budget=Budget(rounds, most_answers, most_tokens, most_seconds),
             seed=seed,
+            body=region is Region.body,
             progress=progress,
         )
     if as_json:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hybridcc.cli.build import Region
 from hybridcc.cli.guard import guarded
 
 answers = typer.Typer(
@@ -26,6 +27,9 @@ def prompts(
     entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,
     arch: Annotated[str, typer.Option(help="Architecture to compile for; prompts do not depend on it.")] = "sm_80",
     samples: Annotated[int, typer.Option(min=1, max=64, help="Answers to ask for per prompt.")] = 1,
+    region: Annotated[
+        Region, typer.Option(help="loops: the hottest loops; body: the whole kernel as one region.")
+    ] = Region.loops,
     show: Annotated[bool, typer.Option("--show", help="Print the prompts as text; write nothing.")] = False,
 ) -> None:
     """Write the prompts for a target's hot regions, in the OpenAI batch format."""
@@ -39,7 +43,11 @@ def prompts(
     if is_bundle := Path(target).is_dir():
         found = list(unanswered_of(bundle.load(target)))
     else:
-        found = [p for source in load(target, [arch], signature=signature, entry=entry) for p in prompts_of(source)]
+        found = [
+            p
+            for source in load(target, [arch], signature=signature, entry=entry)
+            for p in prompts_of(source, body=region is Region.body)
+        ]
     if show:
         typer.echo("\n".join(p.text for p in found), nl=False)
         return

@@ -22,8 +22,8 @@ from hybridcc.passes.regions.facts import region_facts
 from hybridcc.passes.regions.ports import port_registers
 from hybridcc.passes.regions.region import Ineligible, Port, Region, Weight
 from hybridcc.passes.regions.shape import Graph, Shape, graph_of, grow, smallest, split_entry
-from hybridcc.ptx import parse
-from hybridcc.ptx.nodes import Function, Module
+from hybridcc.ptx import isa, parse
+from hybridcc.ptx.nodes import Function, Instruction, Label, Module, Statement
 
 HOT_SHARE = 0.5
 WARM_SHARE = 0.1
@@ -52,6 +52,33 @@ def find(kernel: Kernel, profile: Profile | None = None) -> tuple[Region, ...]:
     return find_in(module, entry_of(module, kernel.entry), kernel, profile)
 
 
+def body(kernel: Kernel, profile: Profile | None = None) -> Region:
+    """The whole kernel as one region: from its first instruction to its only ``ret``. Where it leaves at other places
+    too, the region says so (``ineligible``). Raises like find()."""
+    module = parse(kernel.ptx, kernel.source_file or kernel.name)
+    function = entry_of(module, kernel.entry)
+    scoped = cfg_module.build(function, module).scoped
+    instructions = [n for n, s in enumerate(scoped.statements) if isinstance(s, Instruction)]
+    leaving = [n for n in instructions if _leaves(scoped.statements[n])]
+    first, last = instructions[0] if instructions else 0, leaving[-1] if leaving else len(scoped.statements)
+    labels = [n for n, s in enumerate(scoped.statements[:first]) if isinstance(s, Label)]
+    first = min([first, *labels])
+    while last > first and not isinstance(scoped.statements[last - 1], Instruction):
+        last -= 1  # the labels that lead to it are its own
+    cfg = cfg_module.from_scoped(function, scoped, splits=frozenset(n for n in (first, last) if n))
+    shares = (profile or estimate(kernel, cfg)).weights(cfg)
+    at = _kernel(module, function, kernel, cfg, shares)
+    exit_, entry = cfg.block_of(last), cfg.block_of(first)
+    blocks = frozenset(b for b in cfg.reachable if entry <= b) - {exit_}
+    whole = bool(leaving) and exit_ in cfg.reachable and cfg.blocks[exit_].first == last and blocks
+    region = _region(at, Shape(entry, exit_, blocks) if whole else None, blocks or frozenset({entry}))
+    return replace(region, id="body")
+
+
+def _leaves(statement: Statement) -> bool:
+    return isinstance(statement, Instruction) and isa.Effect.EXIT in isa.effects(statement)
+
+
 def entry_of(module: Module, name: str) -> Function:
     """The kernel of this name. Raises InputError if the module holds no body for it."""
     for function in module.entries:
@@ -60,25 +87,29 @@ def entry_of(module: Module, name: str) -> Function:
     raise InputError(f"the PTX holds no kernel {name}", next_step="name one of its entries")
 
 
-def find_in(
-    module: Module, function: Function, kernel: Kernel, profile: Profile | None = None
-) -> tuple[Region, ...]:
+def find_in(module: Module, function: Function, kernel: Kernel, profile: Profile | None = None) -> tuple[Region, ...]:
     """find(), for a kernel that is parsed already."""
     plain = cfg_module.build(function, module)
     places = _places(graph_of(plain))
     cfg = cfg_module.from_scoped(function, plain.scoped, splits=frozenset(p.first for p in places))
-    at = _Kernel(
+    at = _kernel(module, function, kernel, cfg, (profile or estimate(kernel, cfg)).weights(cfg))
+    regions = [_region(at, *_renumber(place, plain, cfg)) for place in places]
+    regions.sort(key=lambda r: (-round(r.share, 1), -r.loop_depth, r.entry))
+    return tuple(replace(r, id=f"r{n}") for n, r in enumerate(regions))
+
+
+def _kernel(
+    module: Module, function: Function, kernel: Kernel, cfg: ControlFlowGraph, weights: tuple[float, ...]
+) -> _Kernel:
+    return _Kernel(
         graph_of(cfg),
-        (profile or estimate(kernel, cfg)).weights(cfg),
+        weights,
         kernel,
         module_obstacle(module, cfg),
         irreducible_blocks(cfg),
         uniform_registers(cfg),
         provenance(cfg, parameter_meanings(kernel, function)),
     )
-    regions = [_region(at, *_renumber(place, plain, cfg)) for place in places]
-    regions.sort(key=lambda r: (-round(r.share, 1), -r.loop_depth, r.entry))
-    return tuple(replace(r, id=f"r{n}") for n, r in enumerate(regions))
 
 
 def _places(graph: Graph) -> list[_Place]:
