@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from hybridcc.errors import InputError
+from hybridcc.errors import HybridccError, InputError, ModelError
 from hybridcc.passes.rewrite.prompt import Prompt
 
 RECORDED = "recorded answer of a language model"
 SAMPLED = "sampled from a language model"
+
+GROUP = "hybridcc.rewriters"
+"""Entry points of other packages: ``name = "module:function"``, called as ``function(rest, sampling)``."""
 
 SPECS = "replay:FILE, openai:MODEL@URL, transformers:FOLDER or none"
 
@@ -69,7 +72,8 @@ class NoRewriter:
 
 
 def open_rewriter(spec: str, sampling: Sampling = DEFAULT_SAMPLING) -> Rewriter:
-    """The rewriter that ``spec`` names: replay:FILE, openai:MODEL@URL, transformers:FOLDER or none.
+    """The rewriter that ``spec`` names: replay:FILE, openai:MODEL@URL, transformers:FOLDER, none, or NAME:REST for one
+    that another package brings.
 
     Raises InputError for a spec of another form, ModelError (or its subclasses, or MissingExtra) when what it
     names cannot be used. Only the openai form ever opens a socket, and that at the first prompt.
@@ -92,4 +96,34 @@ def open_rewriter(spec: str, sampling: Sampling = DEFAULT_SAMPLING) -> Rewriter:
 
             return LocalRewriter.in_folder(rest, sampling)
         case _:
-            raise InputError(f"{spec!r} names no rewriter", next_step=f"give one of {SPECS}")
+            return _installed(kind, rest, spec, sampling)
+
+
+def _installed(kind: str, rest: str, spec: str, sampling: Sampling) -> Rewriter:
+    """A rewriter of another package: its entry point in GROUP is called with what follows the colon, and the
+    sampling. Raises InputError where none has this name, ModelError where it cannot be loaded or gives no rewriter."""
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=GROUP, name=kind)
+    if not found:
+        names = ", ".join(sorted({f"{point.name}:…" for point in entry_points(group=GROUP)}))
+        also = f" (installed besides: {names})" if names else ""
+        raise InputError(f"{spec!r} names no rewriter", next_step=f"give one of {SPECS}{also}")
+    point = next(iter(found))
+    try:
+        made = point.load()(rest, sampling)
+    except HybridccError:
+        raise
+    except Exception as error:  # whatever another package raises
+        raise ModelError(
+            f"the rewriter {kind} cannot be opened: {type(error).__name__}: {error}",
+            where=point.value,
+            next_step="mend or remove the package that brings it",
+        ) from error
+    if not isinstance(made, Rewriter):
+        raise ModelError(
+            f"the rewriter {kind} is none: it has no label, or no propose(prompt, *, count, seed)",
+            where=point.value,
+            next_step="mend or remove the package that brings it",
+        )
+    return made
