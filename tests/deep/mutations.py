@@ -54,9 +54,13 @@ def main() -> int:
 def rewrites() -> list[tuple[str, str, int]]:
     """Every right rewrite, and the kernels with barriers and shuffles as they stand."""
     from tests.proof.judging import ITSELF
+    from tests.proof.rewrites import FACTS, REWRITES
     from tests.proof.test_kernels import DEEP, QUICK
 
-    return [*QUICK, *DEEP, ("reduce_shared", ITSELF, 1), ("warp_sum", ITSELF, 1)]
+    listed = [*QUICK, *DEEP]
+    others = [name for name in REWRITES if name not in {rewrite for _, rewrite, _ in listed}]
+    listed += [(max((k for k in FACTS if name.startswith(k)), key=len), name, 1) for name in others]
+    return [*dict.fromkeys(listed), ("reduce_shared", ITSELF, 1), ("warp_sum", ITSELF, 1)]
 
 
 def plan(seeds: list[int], batches: int, only: list[str]) -> Iterator[Key]:
