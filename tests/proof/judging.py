@@ -115,6 +115,11 @@ def executed(
     return verdict.counterexample if isinstance(verdict, Refuted) else counted.difference
 
 
+def at_random(name: str, seed: int) -> Reference:
+    """The baseline's side of comparisons on random launches."""
+    return _reference(name, seed, True)[0]
+
+
 @lru_cache(maxsize=32)
 def _kernel(name: str) -> Kernel:
     return source_kernel(name)

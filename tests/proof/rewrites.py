@@ -39,6 +39,7 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     "prefix": _extents(5, 6, 14),
     "reduce_shared": _extents(5, 12),
     "warp_sum": _extents(5, 12),
+    "gather": _extents(5, 12, 19),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import cuda, float32, float64, int32, void
+from numba import cuda, float32, float64, int32, int64, void
 
 VECTOR = float32[::1]
 MATRIX = float32[:, ::1]
@@ -146,6 +146,12 @@ def warp_sum(x, o):
         o[i // 32] = v
 
 
+def gather(x, index, y):
+    i = cuda.grid(1)
+    if i < y.shape[0]:
+        y[i] = x[index[i]]
+
+
 SIGNATURES: dict[str, tuple[Any, Any]] = {
     "conv1d": (conv1d, void(VECTOR, VECTOR, VECTOR)),
     "colsum": (colsum, void(MATRIX, VECTOR)),
@@ -159,6 +165,7 @@ SIGNATURES: dict[str, tuple[Any, Any]] = {
     "prefix": (prefix, void(MATRIX, VECTOR)),
     "reduce_shared": (reduce_shared, void(VECTOR, VECTOR)),
     "warp_sum": (warp_sum, void(VECTOR, VECTOR)),
+    "gather": (gather, void(VECTOR, int64[::1], VECTOR)),
 }
 
 
