@@ -25,6 +25,7 @@ check-deep: $(VENV)/.test ## the slow tests, full fuzz and mutation counts: hour
 	$(BIN)/python -m tests.deep.fuzz_parser
 	$(BIN)/python -m tests.deep.triton_ptx
 	$(BIN)/python -m tests.deep.mutations
+	$(BIN)/python -m tests.deep.executions
 	$(BIN)/python -m tests.deep.seeds
 	$(BIN)/python -m tests.deep.store_kills
 	$(BIN)/python -m tests.deep.store_kills --journal delete
