@@ -122,12 +122,13 @@ def attempt_here(task: Task) -> Attempt:
     try:
         base, candidate, premises = _read(task)
         tries = [(ideal, seed) for ideal in readings(base, candidate) for seed in task.seeds]
+        solver: Solver | None = None
         for ideal, seed in tries:
-            solver = Solver(backend(task.backend), budget=task.queries)
+            solver = Solver(backend(task.backend), budget=task.queries) if solver is None else solver.again()
             try:
                 found = search(base, candidate, premises, solver, seed, ideal=ideal)
                 text = certificates.write(found)
-                judge = Solver(backend(task.backend), budget=task.queries)
+                judge = solver.again()  # what the search asked, the check need not ask the backend again
                 check(certificates.read(text), base, candidate, premises, judge)
             except Rejected as error:
                 reason = str(error)

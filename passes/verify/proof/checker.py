@@ -50,6 +50,7 @@ from hybridcc.passes.verify.proof.terms import (
     bit,
     constant,
     equal,
+    sub,
     variable,
 )
 
@@ -223,7 +224,14 @@ def _only_stores(after: Memory, before: Memory) -> bool:
 
 
 def _touched(access: Access, old: list[Access], context: Context) -> bool:
-    return access in old or any(_covers(access, other, context) for other in old)
+    return access in old or any(_covers(access, other, context) for other in _nearest(access, old, context))
+
+
+def _nearest(access: Access, old: list[Access], context: Context) -> list[Access]:
+    """Those whose address looks most alike first: it saves questions and settles nothing."""
+    address = context.simplified(access.address)
+    alike = [other for other in old if other.space == access.space and other.address.width == address.width]
+    return sorted(alike, key=lambda other: len(sub(address, context.simplified(other.address)).monomials))
 
 
 def _check_memories(p: Memory, q: Memory, context: Context, where: str) -> None:

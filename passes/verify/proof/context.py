@@ -62,6 +62,8 @@ class Context:
         self.conditions = conditions
         self.separate = separate
         self._known: dict[Condition, bool | None] = {}
+        self._open: set[tuple[Condition, bool]] = set()
+        """What was asked for in vain: that a condition is true, or that it is false."""
         self._equal: dict[tuple[Argument, Argument], bool] = {}
         self._models: list[_Seen] = []
         self._contradictory: bool | None = None
@@ -96,11 +98,24 @@ class Context:
 
     def holds(self, c: Condition) -> bool:
         """Whether the condition follows."""
-        if c is FALSE:
-            return self.contradictory()
+        if c is TRUE or c is FALSE:
+            return c is TRUE or self.contradictory()
         if c.kind == "and":
             return all(self.holds(x) for x in c.arguments if isinstance(x, Condition))
-        return self.decide(c) is True or (c.kind == "eq" and self._factored(c))
+        return self._follows(c) or (c.kind == "eq" and self._factored(c))
+
+    def _follows(self, c: Condition) -> bool:
+        """As ``decide(c) is True``, without the question whether the opposite follows."""
+        opposite = c.kind == "not"
+        inner = c.arguments[0] if opposite else c
+        assert isinstance(inner, Condition)
+        if inner not in self._known and (inner, not opposite) not in self._open:
+            answer = self._ask(inner, (not opposite,))
+            if answer is None:
+                self._open.add((inner, not opposite))
+            else:
+                self._known[inner] = answer
+        return self._known.get(inner) is (not opposite)
 
     def decide(self, c: Condition) -> bool | None:
         """True or False where one follows, None where neither does."""
@@ -112,10 +127,11 @@ class Context:
             known = self.decide(inner)
             return None if known is None else not known
         if c not in self._known:
-            self._known[c] = self._ask(c)
+            claims = tuple(claim for claim in (True, False) if (c, claim) not in self._open)
+            self._known[c] = self._ask(c, claims)
         return self._known[c]
 
-    def _ask(self, c: Condition) -> bool | None:
+    def _ask(self, c: Condition, claims: tuple[bool, ...]) -> bool | None:
         relevant, about, whole = self._relevant(c)
         translated = self.solver.condition(c)
         # A model says nothing about what its query did not speak of.
@@ -124,9 +140,10 @@ class Context:
             lemmas = [self.solver.condition(lemma) for lemma in instances(about, [c])]
             models = [m for m in models if all(map(m.truth, lemmas))]
         seen = {m.truth(translated) for m in models}
-        for claim, opposite in ((True, negation(c)), (False, c)):
+        for claim in claims:
             if (not claim) in seen:
                 continue
+            opposite = negation(c) if claim else c
             answer, model = self.solver.check([*relevant, opposite], sums=divides(about))
             if answer == "unsat":
                 return claim
@@ -176,7 +193,7 @@ class Context:
         if p is start:
             return False
         rest = equal(p, constant(0, p.width))
-        return rest is TRUE or self.decide(rest) is True
+        return rest is TRUE or self._follows(rest)
 
     # --- terms ---
 

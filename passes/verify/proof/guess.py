@@ -62,6 +62,8 @@ class Relations:
     terms: dict[Register, Polynomial | Condition] = field(default_factory=dict)
     symbols: dict[str, Symbol] = field(default_factory=dict)
     conditions: list[Condition] = field(default_factory=list)
+    weaker: dict[Condition, Condition] = field(default_factory=dict)
+    """What to fall back on where a condition does not hold: something that it implies."""
     edges: tuple[Edge, ...] = ()
     weakened: int = 0
 
@@ -139,6 +141,7 @@ class Guesser:
         self.bases: list[_Values] = []
         self.derived: list[_Values] = []
         self.invariants: list[_Values] = []
+        self.weaker: dict[Condition, Condition] = {}
         self.starts: dict[Polynomial, list[Polynomial]] = {}
         """What a counter is on arrival, where that is made of entry values."""
         self.falling: list[_Values] = []
@@ -180,7 +183,8 @@ class Guesser:
         self.bases, self.falling = best.bases, best.falling
         found.terms.update(best.found.terms)
         found.symbols.update(best.found.symbols)
-        found.conditions = list(dict.fromkeys(self._conditions(path)))
+        self.weaker = found.weaker
+        found.conditions = [c for c in dict.fromkeys(self._conditions(path)) if c not in found.weaker.values()]
         return found
 
     def _best_order(
@@ -348,27 +352,29 @@ class Guesser:
         invariants = [v for v in self.invariants if v.term.width >= 32 and v.small() and not _is_bit(v.term)]
         bases = [v for v in self.bases if v.term.width >= 32 and v.small()]
         for v in (*bases, *invariants):
-            yield from _bounds(v)
+            yield from _bounds(v, self.weaker)
         for v in self.falling:
             yield signed_less(v.term, constant(0, v.term.width))
         for b in bases:
             for start in self.starts.get(b.term, ()):
                 values = self._evaluate(start)
                 if values is not None and as_constant(start) is None and all(start is not v.term for v in invariants):
-                    yield from _order(b, _Values(start, values))
+                    yield from _order(b, _Values(start, values), self.weaker)
             yield from _remainders(b)
             for v in (*invariants, *(x for x in bases if x is not b)):
                 if v.term.width == b.term.width:
-                    yield from _order(b, v)
+                    yield from _order(b, v, self.weaker)
 
 
-def _bounds(v: _Values) -> Iterable[Condition]:
+def _bounds(v: _Values, weaker: dict[Condition, Condition]) -> Iterable[Condition]:
     numbers = v.signed()
     least, greatest, width = min(numbers), max(numbers), v.term.width
-    if least >= 0:
+    if least == 0:
         yield negation(signed_less(v.term, constant(0, width)))
     if least > 0:
-        yield negation(signed_less(v.term, constant(min(least, _LARGEST_STEP), width)))
+        strong = negation(signed_less(v.term, constant(min(least, _LARGEST_STEP), width)))
+        weaker[strong] = negation(signed_less(v.term, constant(0, width)))
+        yield strong
     if greatest < 0:
         yield signed_less(v.term, constant(max(greatest, -_LARGEST_STEP) + 1, width))
     if least == greatest:
@@ -384,17 +390,18 @@ def _remainders(v: _Values) -> Iterable[Condition]:
             return
 
 
-def _order(b: _Values, v: _Values) -> Iterable[Condition]:
+def _order(b: _Values, v: _Values, weaker: dict[Condition, Condition]) -> Iterable[Condition]:
     difference = _Values(sub(v.term, b.term), [x - y for x, y in zip(v.values, b.values, strict=True)])
     mask = (1 << b.term.width) - 1
     difference.values = [x & mask for x in difference.values]
     numbers = difference.signed()
     least, greatest, width = min(numbers), max(numbers), b.term.width
-    if least >= 0:
+    if least == 0:
         yield negation(signed_less(v.term, b.term))
     if least > 0:
+        weaker[signed_less(b.term, v.term)] = negation(signed_less(v.term, b.term))
         yield signed_less(b.term, v.term)
-    if -64 <= least < 0 or least > 1:
+    if (-64 <= least < 0 or least > 1) and not _of_the_launch(v.term):
         yield negation(signed_less(difference.term, constant(min(least, _LARGEST_STEP), width)))
     if greatest <= 0:
         yield negation(signed_less(b.term, v.term))
@@ -431,6 +438,11 @@ def _about_quotients(terms: Iterable[Argument]) -> list[Atom]:
     for term in terms:
         divides(term)
     return list(found)
+
+
+def _of_the_launch(term: Polynomial) -> bool:
+    """Made of thread and block numbers alone, of which samples say little."""
+    return all(str(leaf.arguments[0]).startswith("special:") for leaf in leaves(term))
 
 
 def _converted(v: _Values, width: int) -> _Values:

@@ -6,7 +6,7 @@ that errs ends as unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,13 +112,21 @@ class _Search:
         if relations is None:
             relations = self.found[pair] = self._guess(pair, found)
             self.waiting.append(pair)
-        before = (relations.weakened, len(relations.conditions))
+        before = (relations.weakened, tuple(relations.conditions))
         while self._weaken_terms(relations, found, where):
             pass
         rewriter = self._rewriter(relations, found, where)
-        relations.conditions = [c for c in relations.conditions if found.context.holds(rewriter.condition(c))]
-        if (relations.weakened, len(relations.conditions)) != before and pair not in self.waiting:
+        relations.conditions = list(dict.fromkeys(self._kept(relations, found, rewriter)))
+        if (relations.weakened, tuple(relations.conditions)) != before and pair not in self.waiting:
             self.waiting.append(pair)
+
+    def _kept(self, relations: Relations, found: Arrival, rewriter: Rewriter) -> Iterator[Condition]:
+        for condition in relations.conditions:
+            kept: Condition | None = condition
+            while kept is not None and not found.context.holds(rewriter.condition(kept)):
+                kept = relations.weaker.get(kept)
+            if kept is not None:
+                yield kept
 
     def _rewriter(self, relations: Relations, found: Arrival, where: str) -> Rewriter:
         values = {
@@ -183,6 +191,11 @@ class _Search:
                     return True
         return False
 
+    def _own_conditions(self, found: Arrival) -> tuple[Condition, ...]:
+        """What the path added to the premises, which every node has anyway."""
+        premises = frozenset(self.sides.premises.conditions)
+        return tuple(c for c in found.context.conditions if c not in premises)
+
     def _guess(self, pair: Pair, found: Arrival) -> Relations:
         arrived: dict[Register, Polynomial | Condition] = {}
         opaque: list[Register] = []
@@ -196,7 +209,7 @@ class _Search:
                 if self.opaque(machine.side, name):
                     opaque.append((machine.side, name))
         guesser = Guesser(rows, [dict(run.entry) for run in self.runs], opaque)
-        relations = guesser.relations(_name(pair), pair, arrived, found.context.conditions)
+        relations = guesser.relations(_name(pair), pair, arrived, self._own_conditions(found))
         relations.edges = self._edges(pair)
         return relations
 

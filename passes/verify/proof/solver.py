@@ -35,6 +35,7 @@ from hybridcc.passes.verify.proof.terms import (
 Answer: TypeAlias = Literal["sat", "unsat", "unknown"]
 
 
+ANSWERS_WITH_MODELS: Final = 100
 MODELS_KEPT: Final = 12
 
 
@@ -84,6 +85,8 @@ class Solver:
 
     def __init__(self, backend: Backend, *, budget: int = 20_000, milliseconds: int = 10_000) -> None:
         self.backend = backend
+        self._answers: dict[frozenset[Condition], tuple[Answer, Model | None]] = {}
+        self._with_models: deque[frozenset[Condition]] = deque()
         self.budget = budget
         self.milliseconds = milliseconds
         self.statistics = Statistics()
@@ -107,6 +110,14 @@ class Solver:
             for model, about in reversed(self._latest)
         ]
 
+    def again(self) -> Solver:
+        """A solver with a budget of its own that remembers what this one was told and has answered."""
+        other = Solver(self.backend, budget=self.budget, milliseconds=self.milliseconds)
+        other._answers, other._with_models = self._answers, self._with_models
+        other._terms, other._lemmas = self._terms, self._lemmas
+        other._arithmetic, other._asked_for_arithmetic = self._arithmetic, self._asked_for_arithmetic
+        return other
+
     def check(self, conditions: Iterable[Condition], *, sums: bool = False) -> tuple[Answer, Model | None]:
         """Whether all the conditions can hold at once. Raises OutOfBudget, TimeLimit.
 
@@ -116,6 +127,23 @@ class Solver:
         if self.statistics.queries >= self.budget:
             raise OutOfBudget(f"{self.budget} solver queries")
         self.statistics.queries += 1
+        asked = frozenset(wanted)
+        if asked not in self._answers:
+            self._answers[asked] = self._answer(wanted, sums)
+            self._keep(asked)
+        answer, model = self._answers[asked]
+        self._remember(model, wanted)
+        return answer, model
+
+    def _keep(self, asked: frozenset[Condition]) -> None:
+        """A model holds a solver's memory, an answer does not: the oldest models are let go."""
+        if self._answers[asked][1] is not None:
+            self._with_models.append(asked)
+        if len(self._with_models) > ANSWERS_WITH_MODELS:
+            oldest = self._with_models.popleft()
+            self._answers[oldest] = (self._answers[oldest][0], None)
+
+    def _answer(self, wanted: Sequence[Condition], sums: bool) -> tuple[Answer, Model | None]:
         assertions = self._assertions(wanted)
         linear = self._linear() if sums else None
         if linear is not None:
@@ -129,15 +157,12 @@ class Solver:
                     for name, width, value in assigned
                 ]
                 exact, model = self.backend.check([*assertions, *fixed], self.milliseconds)
-                found = model if exact == "sat" else None
-                self._remember(found, wanted)
-                return "sat", found
+                return "sat", model if exact == "sat" else None
         answer, model = self.backend.check(assertions, self.milliseconds)
         if answer == "unknown":
             self.statistics.unknown += 1
             hint = "" if linear is not None or not sums else "; linear arithmetic needs pip install 'z3-solver>=4.13'"
             raise TimeLimit(f"one solver query took more than {self.milliseconds} ms{hint}")
-        self._remember(model, wanted)
         return answer, model
 
     def _remember(self, model: Model | None, wanted: Sequence[Condition]) -> None:
