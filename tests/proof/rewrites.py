@@ -38,6 +38,7 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     "saxpy": _extents(6, 13),
     "prefix": _extents(5, 6, 14),
     "reduce_shared": _extents(5, 12),
+    "turns": _extents(5, 6, 14),
     "warp_sum": _extents(5, 12),
     "gather": _extents(5, 12, 19),
 }
@@ -450,7 +451,37 @@ st.global.f32 [%a2], %f28;
     return spliced(base("reduce_shared"), "$L__BB0_2:", "$L__BB0_20:", new)
 
 
+def _turns(unroll: int) -> str:
+    """Two barriers to a trip, and as many copies as trips: all threads of a block make equally many."""
+    setup = [
+        "mov.f32 %f29, 0f00000000;",
+        "shl.b64 %a0, %rd3, 2;",
+        "add.s64 %a0, %a0, %rd1;",
+        "shl.b64 %a1, %rd33, 2;",
+        "mov.u64 %a4, _cudapy_smem_1;",
+        "shl.b64 %a2, %rd2, 2;",
+        "add.s64 %a2, %a2, %a4;",
+        "sub.s64 %a3, 255, %rd2;",
+        "and.b64 %a5, %a3, -9223372036854775808;",
+        "shr.u64 %a5, %a5, 55;",
+        "add.s64 %a3, %a3, %a5;",
+        "shl.b64 %a3, %a3, 2;",
+        "add.s64 %a3, %a3, %a4;",
+    ]
+    body = [
+        "ld.global.f32 %g0, [%a0];",
+        "st.shared.f32 [%a2], %g0;",
+        "bar.sync 0;",
+        "ld.shared.f32 %g1, [%a3];",
+        "add.f32 %f29, %f29, %g1;",
+        "bar.sync 0;",
+    ]
+    new = loop(setup, "%rd32", [("%a0", "%a1")], body, "$L__BB0_7", unroll)
+    return spliced(base("turns"), "@%p1 bra \t$L__BB0_7;", "$L__BB0_7:", new)
+
+
 REWRITES = {
+    "turns": _turns,
     "reduce_shared": _reduce_shared,
     "reduce_shared_rolled": _reduce_shared_rolled,
     "gridstride": _gridstride,

@@ -152,6 +152,19 @@ def gather(x, index, y):
         y[i] = x[index[i]]
 
 
+def turns(x, o):
+    s = cuda.shared.array(256, float32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    acc = float32(0)
+    for k in range(x.shape[0]):
+        s[t] = x[k, i]
+        cuda.syncthreads()
+        acc += s[255 - t]
+        cuda.syncthreads()
+    o[i] = acc
+
+
 SIGNATURES: dict[str, tuple[Any, Any]] = {
     "conv1d": (conv1d, void(VECTOR, VECTOR, VECTOR)),
     "colsum": (colsum, void(MATRIX, VECTOR)),
@@ -164,6 +177,7 @@ SIGNATURES: dict[str, tuple[Any, Any]] = {
     "saxpy": (saxpy, void(float32, VECTOR, VECTOR)),
     "prefix": (prefix, void(MATRIX, VECTOR)),
     "reduce_shared": (reduce_shared, void(VECTOR, VECTOR)),
+    "turns": (turns, void(MATRIX, VECTOR)),
     "warp_sum": (warp_sum, void(VECTOR, VECTOR)),
     "gather": (gather, void(VECTOR, int64[::1], VECTOR)),
 }

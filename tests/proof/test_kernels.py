@@ -19,6 +19,9 @@ QUICK = [
     ("conv1d", "conv1d", 1),
 ]
 DEEP = [
+    ("turns", "turns", 1),
+    ("turns", "turns", 4),
+    ("turns", "turns", 8),
     ("reduce_shared", "reduce_shared_rolled", 1),
     ("reduce_shared", "reduce_shared_rolled", 2),
     ("gridstride", "gridstride", 1),

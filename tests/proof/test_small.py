@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hybridcc.passes.facts import Fact, Origin, Parameter, Relation
-from hybridcc.passes.verdict import Proved, Verdict
+from hybridcc.passes.verdict import Proved, Unknown, Verdict
 from hybridcc.passes.verify import proving
 
 HEAD = """.version 9.0
@@ -357,3 +357,77 @@ def test_a_promise_about_bytes_is_no_pragma_to_ignore() -> None:
     base = "ld.global.u32 %r4, [%a4]; st.global.u32 [%a5], %r4;"
     assert not isinstance(verdict(base, '.pragma "used_bytes_mask 0x1"; ' + base), Proved)
     assert isinstance(verdict(base, '.pragma "nounroll"; ' + base), Proved)
+
+
+# --- barriers in loops --------------------------------------------------------------------------------------
+
+TURN = """st.shared.u32 [tile], %r9; bar.sync 0; ld.shared.u32 %r5, [tile]; bar.sync 0; add.s32 %r9, %r9, %r5;"""
+TURNS = f"""mov.u32 %r9, %r1; TRIPS setp.lt.s32 %p0, %r6, 1; @%p0 bra $X;
+$L: {TURN} add.s32 %r6, %r6, -1; setp.ne.s32 %p1, %r6, 0; @%p1 bra $L; $X: st.global.u32 [%a5], %r9;"""
+TWICE = f"""mov.u32 %r9, %r1; TRIPS setp.lt.s32 %p0, %r6, 1; @%p0 bra $X; setp.lt.s32 %p0, %r6, 2; @%p0 bra $R;
+$M: {TURN} {TURN} add.s32 %r6, %r6, -2; setp.gt.s32 %p1, %r6, 1; @%p1 bra $M; setp.eq.s32 %p1, %r6, 0; @%p1 bra $X;
+$R: {TURN} $X: st.global.u32 [%a5], %r9;"""
+ALIKE = {
+    "a parameter": "mov.u32 %r6, %r0;",
+    "made of the block's number and size": "mad.lo.s32 %r6, %r2, %r3, %r0; and.b32 %r6, %r6, 1023;",
+    "a parameter, where some threads leave before": "setp.gt.s32 %p2, %r1, %r0; @%p2 ret; mov.u32 %r6, %r0;",
+}
+APART = {
+    "the thread's number": "mov.u32 %r6, %r1;",
+    "a parameter and the thread's number": "min.s32 %r6, %r0, %r1;",
+    "loaded": "ld.global.u32 %r6, [%a4]; and.b32 %r6, %r6, 15;",
+    "loaded from one address for all": "ld.global.u32 %r6, [%a0]; and.b32 %r6, %r6, 15;",
+    "divided by what may be zero": "div.u32 %r6, %r3, %r0; and.b32 %r6, %r6, 255;",
+    "a shuffle's": "shfl.sync.idx.b32 %r6, %r0, 0, 31, -1; and.b32 %r6, %r6, 15;",
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_barriers_are_copied_where_all_threads_go_alike(name: str) -> None:
+    base, candidate = (text.replace("TRIPS", ALIKE[name]) for text in (TURNS, TWICE))
+    found = verdict(base, candidate)
+    assert isinstance(found, Proved), found
+
+
+@pytest.mark.parametrize("name", APART)
+def test_barriers_are_not_copied_where_threads_may_part(name: str) -> None:
+    base, candidate = (text.replace("TRIPS", APART[name]) for text in (TURNS, TWICE))
+    found = verdict(base, candidate)
+    assert isinstance(found, Unknown), found
+    assert "barriers" in found.reason, found
+    assert isinstance(verdict(base, base), Proved)
+
+
+BRANCH = (
+    "@%p0 bra $T; bar.sync 0; mov.u32 %r4, 2; bra $J; $T: bar.sync 0; mov.u32 %r4, 1; $J: st.global.u32 [%a5], %r4;"
+)
+UNIFORM = {
+    "a parameter against the block's size": ("setp.lt.s32 %p0, %r2, %r0;", True),
+    "a parameter against the thread's number": ("setp.lt.s32 %p0, %r1, %r0;", False),
+    "the block's number and what was loaded": ("ld.global.u32 %r7, [%a0]; setp.lt.s32 %p0, %r3, %r7;", False),
+    "a register that was never written": ("setp.lt.s32 %p0, %r3, %r8;", False),
+}
+
+
+@pytest.mark.parametrize("name", UNIFORM)
+def test_a_barrier_in_both_arms_of_a_branch(name: str) -> None:
+    test, alike = UNIFORM[name]
+    base = f"{test} bar.sync 0; selp.b32 %r4, 1, 2, %p0; st.global.u32 [%a5], %r4;"
+    assert isinstance(verdict(base, test + BRANCH), Proved) is alike
+    clustered = (text.replace("bar.sync 0;", "barrier.cluster.arrive.aligned;") for text in (base, test + BRANCH))
+    assert not isinstance(verdict(*clustered), Proved)
+
+
+def test_a_turn_too_few_or_a_barrier_out_of_turn_is_no_copy() -> None:
+    base = TURNS.replace("TRIPS", ALIKE["a parameter"])
+    right = TWICE.replace("TRIPS", ALIKE["a parameter"])
+    late = TURN.replace("st.shared.u32 [tile], %r9; bar.sync 0;", "bar.sync 0; st.shared.u32 [tile], %r9;")
+    for old, new in (
+        (f"$R: {TURN}", "$R: "),
+        (f"{TURN} {TURN}", TURN + TURN.replace("bar.sync 0;", "", 1)),
+        (f"{TURN} {TURN}", TURN + TURN.replace("bar.sync 0;", "bar.sync 1;", 1)),
+        (f"{TURN} {TURN}", TURN + late),
+    ):
+        assert old in right
+        assert new != old
+        assert not isinstance(verdict(base, right.replace(old, new)), Proved), new

@@ -20,6 +20,8 @@ from hybridcc.passes.verify.proof.trace import STEP_LIMIT, Tracer
 LAUNCHES: Final = 1600
 BATCH: Final = 100
 ROWS: Final = 130
+ENDLESS: Final = 60
+"""Launches given up after STEP_LIMIT steps before no more is tried: each costs as much as hundreds of short ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ def traced(
     )
     rng = random.Random(seed)
     runs: list[al.Run] = []
+    endless = 0
     aligned = al.align(runs, opaque)
     for launch in range(LAUNCHES):
         values = entry_values(base, premises, rng)
@@ -52,9 +55,11 @@ def traced(
             run = _traced_once(tracers, values)
             if run is not None:
                 runs.append(run)
-        if launch % BATCH == BATCH - 1:
+            else:
+                endless += 1
+        if launch % BATCH == BATCH - 1 or endless > ENDLESS:
             aligned = al.align(runs, opaque)
-            if all(len(rows) >= ROWS for rows in aligned.rows.values()):
+            if endless > ENDLESS or all(len(rows) >= ROWS for rows in aligned.rows.values()):
                 break
     return runs, aligned
 

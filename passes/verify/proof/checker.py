@@ -12,6 +12,7 @@ a pair that strays is refused. On arrival the checker shows, under the path's co
 * the memories are equal terms: the effects were the same, in order;
 * the candidate touched no location that the baseline did not touch on this stretch, or is sure to load on its
   next, and asks for no stricter alignment;
+* a barrier of the baseline has one place in the candidate, or all threads of a block go alike (lockstep.py);
 * for the symbols' new values, read off the registers that define them, each register holds its term and each
   condition of the target holds.
 
@@ -27,8 +28,9 @@ normal forms (terms.py, bitvector.py, memory.py, rewrite.py), the context, and t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from hybridcc.passes.verify.proof import entry, payloads
+from hybridcc.passes.verify.proof import entry, lockstep, payloads
 from hybridcc.passes.verify.proof.bitvector import bitwise_and
 from hybridcc.passes.verify.proof.certificate import ENTRY, SYMBOL_PREFIX, Certificate, Edge, Node
 from hybridcc.passes.verify.proof.context import Context
@@ -84,14 +86,30 @@ def check(certificate: Certificate, base: Program, candidate: Program, premises:
         Machine(base, "base", {n.base_at for n in inner}, commuting=commuting, ideal=ideal),
         Machine(candidate, "candidate", {n.candidate_at for n in inner}, commuting=commuting, ideal=ideal),
     )
-    sites: dict[tuple[int, str], int] = {}
+    sites = Sites()
+    stretches: list[lockstep.Stretch] = []
     for node in certificate.nodes:
         for found in arrivals(certificate, node, machines, premises, solver):
             where = f"{node.name} -> {found.edge.target if isinstance(found.edge, Edge) else 'exit'}"
             check_effects(found, machines[0], sites, where)
+            values: dict[str, lockstep.Value] = {}
             if found.edge is not None:
                 target = certificate.node(found.edge.target)
-                _check_arrival(target, found.base, found.candidate, found.context, where)
+                values = _check_arrival(target, found.base, found.candidate, found.context, where)
+            stretches.append(_stretch(node, found, values))
+    if sites.copied:
+        try:
+            lockstep.check(stretches, solver)
+        except lockstep.Apart as apart:
+            several = f"{sites.copied} of the baseline stands at several places of the candidate"
+            raise Rejected("barriers", f"{several}, and {apart}") from apart
+
+
+def _stretch(node: Node, found: Arrival, values: dict[str, lockstep.Value]) -> lockstep.Stretch:
+    sites = zip(found.base.convergent, found.candidate.convergent, strict=True)
+    passed = tuple((at, other) for (at, _), (other, _) in sites)
+    target = None if found.edge is None else found.edge.target
+    return lockstep.Stretch(node.name, target, passed, found.context.conditions, values)
 
 
 def _check_payloads(base: Program, candidate: Program) -> None:
@@ -167,11 +185,19 @@ def _check_closed(node: Node) -> None:
                 raise Rejected(node.name, f"a relation about {leaf}, which is not the node's")
 
 
-def check_effects(found: Arrival, base: Machine, sites: dict[tuple[int, str], int], where: str) -> None:
-    """The same writes, effects and endings, and nothing touched that the baseline does not touch.
+@dataclass(slots=True)
+class Sites:
+    """Over a whole proof: where each barrier, shuffle and vote of the baseline stands in the candidate.
 
-    ``sites`` collects over the whole proof where each barrier of the baseline stands in the candidate.
+    ``copied`` names a barrier that stands at several places, which lockstep.py has to allow.
     """
+
+    places: dict[tuple[int, str], int] = field(default_factory=dict)
+    copied: str = ""
+
+
+def check_effects(found: Arrival, base: Machine, sites: Sites, where: str) -> None:
+    """The same writes, effects and endings, and nothing touched that the baseline does not touch."""
     p, q, context = found.base, found.candidate, found.context
     if p.ending != q.ending:
         raise Rejected(where, f"the baseline leaves by {p.ending}, the candidate by {q.ending}")
@@ -180,8 +206,10 @@ def check_effects(found: Arrival, base: Machine, sites: dict[tuple[int, str], in
         raise Rejected(where, "barriers, shuffles or votes differ")
     for (at, name), (other, _) in zip(p.convergent, q.convergent, strict=True):
         # All threads of a warp that meet at one instruction of the baseline must meet at one of the candidate.
-        if sites.setdefault((at, name), other) != other:
-            raise Rejected(where, f"{name} of the baseline stands at several places of the candidate")
+        if sites.places.setdefault((at, name), other) != other:
+            if not name.startswith(("bar.", "barrier.")) or ".cluster" in name:
+                raise Rejected(where, f"{name} of the baseline stands at several places of the candidate")
+            sites.copied = name
     _check_stores(p, q, context, where)
     _check_loads(found, base, where)
 
@@ -261,8 +289,9 @@ def _covers(access: Access, other: Access, context: Context) -> bool:
     return context.holds(equal(low, constant(0, access.address.width)))
 
 
-def _check_arrival(target: Node, p: State, q: State, context: Context, where: str) -> None:
-    values = {
+def _check_arrival(target: Node, p: State, q: State, context: Context, where: str) -> dict[str, lockstep.Value]:
+    """What the target's symbols are on arrival."""
+    values: dict[str, lockstep.Value] = {
         name: (p if side == "base" else q).registers.get(register)
         for name, side, register in ((s.name, s.side, s.register) for s in target.symbols)
     }
@@ -276,6 +305,7 @@ def _check_arrival(target: Node, p: State, q: State, context: Context, where: st
     for condition in target.conditions:
         if not context.holds(rewriter.condition(condition)):
             raise Rejected(where, f"{condition} does not hold"[:400])
+    return values
 
 
 def arrival_rewriter(

@@ -12,7 +12,7 @@ from typing import Final
 
 from hybridcc.passes.verify.proof.alignment import LEFT, START, Alignment, Pair, Run
 from hybridcc.passes.verify.proof.certificate import ENTRY, EXIT, Certificate, Edge
-from hybridcc.passes.verify.proof.checker import Rejected, arrival_rewriter, check_effects, order_is_free
+from hybridcc.passes.verify.proof.checker import Rejected, Sites, arrival_rewriter, check_effects, order_is_free
 from hybridcc.passes.verify.proof.context import Context
 from hybridcc.passes.verify.proof.guess import Guesser, Register, Relations
 from hybridcc.passes.verify.proof.machine import Machine
@@ -64,7 +64,7 @@ class _Search:
         self.found: dict[Pair, Relations] = {START: Relations(ENTRY, 0, 0)}
         self.found[START].edges = self._edges(START)
         self.waiting: list[Pair] = [START]
-        self.sites: dict[tuple[int, str], int] = {}
+        self.sites = Sites()
 
     def run(self) -> Certificate:
         rounds = 0
