@@ -1,10 +1,11 @@
 """Every right rewrite of tests/proof over ten seeds: a proof that depends on luck is half a proof.
 
     python -m tests.deep.seeds --jobs 8 --seconds 500 --out seeds.jsonl     # goes on where it was stopped
-    python -m tests.deep.seeds --table --out seeds.jsonl                    # the table for docs/proof.md, nothing run
+    python -m tests.deep.seeds --table --out seeds.jsonl                    # writes docs/proof.md's table, nothing run
 
-One line of JSON per proof. Needs hybridcc, pytest and bitwuzla, and no GPU. Seeds come in turn, so that a run cut short
-has tried every rewrite. The exit code is 1 if a proof was not found.
+Every baseline against itself is a case too: its time is added to that of its rewrites. One line of JSON per proof.
+Needs hybridcc, pytest, bitwuzla and z3, and no GPU. Seeds come in turn, so that a run cut short has tried every
+rewrite. The exit code is 1 if a proof was not found.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / 
 Key: TypeAlias = tuple[str, str, str, int, int]
 """Frontend, kernel, rewrite, unroll, seed."""
 
+ITSELF: Final = "itself"
+DOCS: Final = Path(__file__).parents[2] / "docs" / "proof.md"
+MARKS: Final = ("<!-- seeds -->\n", "<!-- end of seeds -->\n")
 MEMORY_BYTES: Final = 4 << 30
 CPU_SECONDS: Final = 120
 """A proof that takes longer is none."""
@@ -38,13 +42,21 @@ def main() -> int:
     options.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 11)))
     options.add_argument("--only", nargs="*", default=[], help="names of kernels")
     options.add_argument("--seconds", type=float, default=float("inf"), help="start no proof after so long")
-    options.add_argument("--table", action="store_true", help="print the table of what was done, and do nothing")
+    options.add_argument("--table", action="store_true", help="write the table of what was done, and do nothing else")
     given = options.parse_args()
     rows = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
     if not given.table:
         done = {tuple(row["key"]) for row in rows}
         campaign((k for k in plan(given.seeds, given.only) if k not in done), rows, given)
-    return report(rows)
+    lines = list(table(rows))
+    print(*lines, sep="\n")
+    if given.table:
+        head, rest = DOCS.read_text().split(MARKS[0])
+        DOCS.write_text(head + MARKS[0] + "\n".join(lines) + "\n" + MARKS[1] + rest.split(MARKS[1])[1])
+    missed = [row for row in rows if row["verdict"] != "proved"]
+    for row in missed:
+        print("not proved:", *row["key"], row["reason"])
+    return 1 if missed else 0
 
 
 def plan(seeds: list[int], only: list[str]) -> Iterator[Key]:
@@ -53,6 +65,8 @@ def plan(seeds: list[int], only: list[str]) -> Iterator[Key]:
     cases = [("numba-cuda", *case) for case in dict.fromkeys([*test_kernels.QUICK, *test_kernels.DEEP])]
     later = dict.fromkeys([*test_kernels_mlir.QUICK, *test_kernels_mlir.DEEP])
     cases += [("numba-cuda-mlir", kernel, kernel, unroll) for kernel, unroll in later]
+    kernels = dict.fromkeys(case[:2] for case in cases)
+    cases = [(frontend, kernel, ITSELF, 1) for frontend, kernel in kernels] + cases
     for seed in seeds:
         for frontend, kernel, rewrite, unroll in cases:
             if not only or kernel in only:
@@ -102,10 +116,9 @@ def run(key: Key) -> dict[str, Any]:
     before = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     try:
-        if frontend == "numba-cuda":
-            found = test_kernels.prove(kernel, test_kernels.candidate(rewrite, unroll), seed=seed)
-        else:
-            found = test_kernels_mlir.prove(kernel, test_kernels_mlir.candidate(kernel, unroll), seed=seed)
+        room = test_kernels if frontend == "numba-cuda" else test_kernels_mlir
+        new = room.base(kernel) if rewrite == ITSELF else room.candidate(rewrite, unroll)
+        found = room.prove(kernel, new, seed=seed)
     except TooLong:
         verdict, reason, aside = "unknown", f"more than {CPU_SECONDS} CPU seconds", ()
     else:
@@ -117,26 +130,36 @@ def run(key: Key) -> dict[str, Any]:
     return {"key": key, "verdict": verdict, "aside": list(aside), "reason": reason, "cpu_seconds": seconds}
 
 
-def report(rows: list[dict[str, Any]]) -> int:
-    """The table; 1 if a proof was not found."""
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Lines of Markdown; ``in all`` adds the proof of the baseline against itself, of the same seed."""
+    own = {(*row["key"][:2], row["key"][4]): row for row in rows if row["key"][2] == ITSELF}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(map(str, row["key"][:4])), []).append(row)
-    print("| frontend | rewrite | unroll | seeds proved | CPU seconds, median | most |")
-    print("| --- " * 6 + "|")
-    for (frontend, _, rewrite, unroll), found in sorted(groups.items()):
+        if row["key"][2] != ITSELF:
+            groups.setdefault(tuple(row["key"][:4]), []).append(row)
+    yield "| front end | rewrite | unroll | seeds proved | CPU seconds, median | most | most in all |"
+    yield "| --- " * 7 + "|"
+    whole: list[float] = []
+    for (frontend, kernel, rewrite, unroll), found in sorted(groups.items()):
         seconds = [row["cpu_seconds"] for row in found]
+        beside = [own.get((frontend, kernel, row["key"][4])) for row in found]
+        sums = [s + b["cpu_seconds"] for s, b in zip(seconds, beside, strict=True) if b and b["verdict"] == "proved"]
         proved = sum(row["verdict"] == "proved" for row in found)
         sense = "".join(f", {s} aside" for s in found[0]["aside"])
-        print(
+        whole += sums
+        yield (
             f"| {frontend} | {rewrite}{sense} | {unroll}x | {proved}/{len(found)} "
-            f"| {statistics.median(seconds):.1f} | {max(seconds):.1f} |"
+            f"| {statistics.median(seconds):.1f} | {max(seconds):.1f} | {max(sums, default=0):.1f} |"
         )
-    missed = [row for row in rows if row["verdict"] != "proved"]
-    print(f"\n{len(rows) - len(missed)} of {len(rows)} proved, {sum(r['cpu_seconds'] for r in rows):.0f} CPU seconds.")
-    for row in missed:
-        print("not proved:", *row["key"], row["reason"])
-    return 1 if missed else 0
+    good = sum(row["verdict"] == "proved" for row in rows)
+    spent = sum(row["cpu_seconds"] for row in rows)
+    seeds = sorted({row["key"][4] for row in rows})
+    yield ""
+    whose = "baselines against themselves included"
+    yield f"{good} of {len(rows)} proved, {whose}; {spent:.0f} CPU seconds, seeds {seeds}."
+    if whole:
+        median, most = statistics.median(whole), max(whole)
+        yield f"In all a rewrite's proof takes {median:.1f} CPU seconds (median), {most:.1f} at most."
 
 
 if __name__ == "__main__":

@@ -414,8 +414,9 @@ def test_a_barrier_in_both_arms_of_a_branch(name: str) -> None:
     test, alike = UNIFORM[name]
     base = f"{test} bar.sync 0; selp.b32 %r4, 1, 2, %p0; st.global.u32 [%a5], %r4;"
     assert isinstance(verdict(base, test + BRANCH), Proved) is alike
-    clustered = (text.replace("bar.sync 0;", "barrier.cluster.arrive.aligned;") for text in (base, test + BRANCH))
-    assert not isinstance(verdict(*clustered), Proved)
+    cluster = "barrier.cluster.arrive.aligned;"
+    copied = (test + BRANCH).replace("bar.sync 0;", cluster)
+    assert not isinstance(verdict(base.replace("bar.sync 0;", cluster), copied), Proved)
 
 
 def test_a_turn_too_few_or_a_barrier_out_of_turn_is_no_copy() -> None:
