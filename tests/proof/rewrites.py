@@ -454,30 +454,29 @@ st.global.f32 [%a2], %f28;
 def _turns(unroll: int) -> str:
     """Two barriers to a trip, and as many copies as trips: all threads of a block make equally many."""
     setup = [
-        "mov.f32 %f29, 0f00000000;",
-        "shl.b64 %a0, %rd3, 2;",
+        "mov.f32 %f44, 0f00000000;",
+        "setp.lt.s64 %q5, %rd4, %rd39;",
+        "shl.b64 %a0, %rd4, 2;",
         "add.s64 %a0, %a0, %rd1;",
-        "shl.b64 %a1, %rd33, 2;",
+        "shl.b64 %a1, %rd39, 2;",
         "mov.u64 %a4, _cudapy_smem_1;",
         "shl.b64 %a2, %rd2, 2;",
         "add.s64 %a2, %a2, %a4;",
-        "sub.s64 %a3, 255, %rd2;",
-        "and.b64 %a5, %a3, -9223372036854775808;",
-        "shr.u64 %a5, %a5, 55;",
-        "add.s64 %a3, %a3, %a5;",
+        "sub.s64 %a3, %rd3, %rd2;",
         "shl.b64 %a3, %a3, 2;",
         "add.s64 %a3, %a3, %a4;",
     ]
     body = [
-        "ld.global.f32 %g0, [%a0];",
+        "mov.f32 %g0, 0f00000000;",
+        "@%q5 ld.global.f32 %g0, [%a0];",
         "st.shared.f32 [%a2], %g0;",
         "bar.sync 0;",
-        "ld.shared.f32 %g1, [%a3];",
-        "add.f32 %f29, %f29, %g1;",
+        "ld.shared.f32 %g1, [%a3+-4];",
+        "add.f32 %f44, %f44, %g1;",
         "bar.sync 0;",
     ]
-    new = loop(setup, "%rd32", [("%a0", "%a1")], body, "$L__BB0_7", unroll)
-    return spliced(base("turns"), "@%p1 bra \t$L__BB0_7;", "$L__BB0_7:", new)
+    new = loop(setup, "%rd38", [("%a0", "%a1")], body, "$L__BB0_17", unroll)
+    return spliced(base("turns"), "@%p4 bra \t$L__BB0_17;", "$L__BB0_17:", new)
 
 
 REWRITES = {

@@ -158,11 +158,15 @@ def turns(x, o):
     i = cuda.grid(1)
     acc = float32(0)
     for k in range(x.shape[0]):
-        s[t] = x[k, i]
+        v = float32(0)
+        if i < x.shape[1]:
+            v = x[k, i]
+        s[t] = v
         cuda.syncthreads()
-        acc += s[255 - t]
+        acc += s[cuda.blockDim.x - 1 - t]
         cuda.syncthreads()
-    o[i] = acc
+    if i < o.shape[0]:
+        o[i] = acc
 
 
 SIGNATURES: dict[str, tuple[Any, Any]] = {

@@ -75,6 +75,38 @@ def test_an_operation_means_what_it_says_for_all_8_bit_values(name: str) -> None
                 assert value(first, x=b) == mean(c, b, 8) & 255
 
 
+BOUNDED = ((3, 5), (15, 15), (1, 127), (127, 127), (100, 200), (255, 255))
+
+
+@pytest.mark.parametrize("bounds", BOUNDED)
+@pytest.mark.parametrize("extend", [bv.sign_extend, bv.zero_extend])
+def test_sums_of_bounded_values_are_extended_term_by_term(
+    bounds: tuple[int, int], extend: Callable[[t.Polynomial, int], t.Polynomial]
+) -> None:
+    x, y = (t.variable(f"{n}<={b}", 8, b) for n, b in zip("xy", bounds, strict=True))
+    one = t.constant(1, 8)
+    sums = [t.sub(t.sub(x, y), one), t.add(t.add(x, y), one), t.mul(x, y), t.add(t.scale(x, 2), t.scale(y, -3))]
+    sums += [t.sub(t.constant(200, 8), x), t.add(t.constant(100, 8), t.mul(x, y)), t.scale(t.mul(x, y), -1)]
+    wide = [extend(p, 16) for p in sums]
+    for a in range(0, bounds[0] + 1, 1 + bounds[0] // 40):
+        for b in (*range(0, bounds[1] + 1, 1 + bounds[1] // 40), bounds[1]):
+            env = {f"x<={bounds[0]}": a, f"y<={bounds[1]}": b}
+            for narrow, extended in zip(sums, wide, strict=True):
+                found = Evaluation(env, {}).polynomial(narrow)
+                found = t.signed(found, 8) & 0xFFFF if extend is bv.sign_extend else found
+                assert Evaluation(env, {}).polynomial(extended) == found, (narrow, extended, env)
+
+
+def test_a_sum_in_range_is_extended_and_one_out_of_range_is_not() -> None:
+    x, y = t.variable("x<=9", 8, 9), t.variable("y<=9", 8, 9)
+    shown = t.show(bv.sign_extend(t.sub(x, y), 16))
+    assert "sext" not in shown
+    assert "zext(x<=9)" in shown
+    assert "sext" in t.show(bv.sign_extend(t.mul(t.mul(x, y), y), 16))
+    assert t.show(bv.zero_extend(t.sub(x, y), 16)).startswith("zext(")
+    assert t.show(bv.zero_extend(t.add(x, y), 16)) == "zext(x<=9) + zext(y<=9)"
+
+
 @pytest.mark.parametrize(("wide", "narrow"), [(8, 4), (8, 1), (8, 7), (9, 6)])
 def test_changes_of_width_for_all_values(wide: int, narrow: int) -> None:
     x, y = t.variable("x", wide), t.variable("n", narrow)

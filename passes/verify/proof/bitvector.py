@@ -269,7 +269,29 @@ def sign_extend(a: Polynomial, width: int) -> Polynomial:
     condition = as_condition(scale(a, -1))
     if condition is not None:
         return scale(bit(condition, width), -1)
-    return atom("sext", (a,), width)
+    wide = _in_range(a, width, -(1 << (a.width - 1)), (1 << (a.width - 1)) - 1)
+    return atom("sext", (a,), width) if wide is None else wide
+
+
+def _in_range(a: Polynomial, width: int, least: int, greatest: int) -> Polynomial | None:
+    """The same sum of ``width`` bits, if the bounds of its atoms keep the sum of integers in the range: none wraps."""
+    low = high = 0
+    total = constant(0, width)
+    for monomial, coefficient in a.monomials:
+        c = signed(coefficient, a.width)
+        size = abs(c)
+        product = constant(c, width)
+        for factor in monomial:
+            size *= factor.bound
+            product = mul(product, zero_extend(of_atom(factor), width))
+        if not monomial:
+            low, high = low + c, high + c
+        else:
+            low, high = low - size * (c < 0), high + size * (c > 0)
+        if low < least - (1 << a.width) or high > greatest + (1 << a.width):
+            return None  # no constant brings it back
+        total = add(total, product)
+    return total if least <= low and high <= greatest else None
 
 
 def zero_extend(a: Polynomial, width: int) -> Polynomial:
@@ -285,7 +307,8 @@ def zero_extend(a: Polynomial, width: int) -> Polynomial:
         return bit(condition, width)
     single = as_atom(a)
     if single is None:
-        return atom("zext", (a,), width, (1 << a.width) - 1)
+        wide = _in_range(a, width, 0, (1 << a.width) - 1)
+        return atom("zext", (a,), width, (1 << a.width) - 1) if wide is None else wide
     if single.operation == "zext":
         inner = single.arguments[0]
         assert isinstance(inner, Polynomial)

@@ -349,7 +349,7 @@ class Guesser:
         for condition in path:
             if condition not in (TRUE, FALSE) and _over_entry(condition):
                 yield condition
-        invariants = [v for v in self.invariants if v.term.width >= 32 and v.small() and not _is_bit(v.term)]
+        invariants = [v for v in self.invariants if v.term.width >= 32 and v.small() and _is_size(v.term)]
         bases = [v for v in self.bases if v.term.width >= 32 and v.small()]
         for v in (*bases, *invariants):
             yield from _bounds(v, self.weaker)
@@ -408,8 +408,11 @@ def _order(b: _Values, v: _Values, weaker: dict[Condition, Condition]) -> Iterab
     yield from _remainders(difference)
 
 
-def _is_bit(term: Polynomial) -> bool:
-    return all(a.operation == "bit" for monomial, _ in term.monomials for a in monomial)
+def _is_size(term: Polynomial) -> bool:
+    """Whether it can be compared with counters: no truth value and no address."""
+    if any("address:" in str(leaf.arguments[0]) for leaf in leaves(term)):
+        return False
+    return any(a.operation != "bit" for monomial, _ in term.monomials for a in monomial)
 
 
 def _about_quotients(terms: Iterable[Argument]) -> list[Atom]:
