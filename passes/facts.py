@@ -51,21 +51,51 @@ class RegionInput:
     index: int
 
 
-Term = Parameter | Special | RegionInput | int
+@dataclass(frozen=True, slots=True)
+class RegionValue:
+    """A register as the region's canonical text names it: ``%t3``, ``%out0``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """The ``count * size`` bytes from the address ``start`` upwards; ``count`` is unsigned."""
+
+    start: Parameter
+    count: Parameter | int
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """``constant`` plus each part times its factor, modulo 2^64."""
+
+    parts: tuple[tuple[int, Parameter | Special | RegionInput | RegionValue], ...]
+    constant: int = 0
+
+
+Term = Parameter | Special | RegionInput | RegionValue | Bytes | Sum | int
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``left relation right``, signed 64-bit where it compares; right is None for READ_ONLY."""
+    """``left relation right``, signed 64-bit where it compares; right is None for READ_ONLY.
+
+    ``place`` is "" for the kernel's or the region's entry, else the label of the region's canonical text at which
+    the fact holds whenever control passes it.
+    """
 
     left: Term
     relation: Relation
     right: Term | None
     origin: Origin
+    place: str = ""
 
     def __str__(self) -> str:
         right = "" if self.right is None else f" {_show(self.right)}"
-        return f"{_show(self.left)} {self.relation.value}{right}"
+        where = f"at {self.place}: " if self.place else ""
+        return f"{where}{_show(self.left)} {self.relation.value}{right}"
 
 
 def _show(term: Term) -> str:
@@ -76,5 +106,17 @@ def _show(term: Term) -> str:
             return f"%{name}"
         case RegionInput(index):
             return f"%in{index}"
+        case RegionValue(name):
+            return name
+        case Bytes(start, count, size):
+            return f"{_show(start)}[{_show(count)}{'' if size == 1 else f' * {size}'}]"
+        case Sum(parts, constant):
+            shown = [_scaled(factor, _show(part)) for factor, part in parts]
+            shown += [str(constant)] if constant or not parts else []
+            return " + ".join(shown).replace("+ -", "- ")
         case int():
             return str(term)
+
+
+def _scaled(factor: int, name: str) -> str:
+    return {1: name, -1: f"-{name}"}.get(factor, f"{factor} * {name}")

@@ -95,7 +95,8 @@ def _evidence(judged: Judgement) -> dict[str, Any]:
 
 
 def read_facts(text: str) -> tuple[Fact, ...]:
-    """``[{"left": {"parameter": 5}, "relation": ">=", "right": 0}, …]``; terms are numbers, parameters or specials.
+    """``[{"left": {"parameter": 5}, "relation": ">=", "right": 0}, …]``; terms are numbers, parameters, specials or
+    ranges of bytes: ``{"parameter": 3, "bytes": {"parameter": 5, "size": 4}}``.
 
     Whatever stands in a file is the user's promise. Raises InputError.
     """
@@ -112,11 +113,17 @@ def read_facts(text: str) -> tuple[Fact, ...]:
 
 
 def _term(given: Any) -> Term:
-    from hybridcc.passes.facts import Parameter, Special
+    from hybridcc.passes.facts import Bytes, Parameter, Special
 
     match given:
         case int():
             return given
+        case {"parameter": int(), "bytes": count}:
+            start = _term({k: v for k, v in given.items() if k != "bytes"})
+            size = int(count.get("size", 1)) if isinstance(count, dict) else 1
+            length = _term(count)
+            if isinstance(start, Parameter) and isinstance(length, (Parameter, int)):
+                return Bytes(start, length, size)
         case {"parameter": int(index), **rest}:
             return Parameter(index, str(rest.get("label", f"parameter {index}")))
         case {"special": str(name)}:

@@ -1,4 +1,4 @@
-"""The Python that kernels/*.ptx were compiled from, by numba-cuda 0.30.4 for sm_90."""
+"""The Python that kernels/*.ptx were compiled from, by numba-cuda 0.30.4 for sm_90; ..._mlir by numba-cuda-mlir."""
 
 from __future__ import annotations
 
@@ -169,6 +169,20 @@ def turns(x, o):
         o[i] = acc
 
 
+def saxpy_rows(a, x, y):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        for k in range(x.shape[1]):
+            y[i, k] = a * x[i, k] + y[i, k]
+
+
+def scale_rows(x, w, y):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        for k in range(x.shape[1]):
+            y[i, k] = x[i, k] * w[0]
+
+
 SIGNATURES: dict[str, tuple[Any, Any]] = {
     "conv1d": (conv1d, void(VECTOR, VECTOR, VECTOR)),
     "colsum": (colsum, void(MATRIX, VECTOR)),
@@ -184,6 +198,8 @@ SIGNATURES: dict[str, tuple[Any, Any]] = {
     "turns": (turns, void(MATRIX, VECTOR)),
     "warp_sum": (warp_sum, void(VECTOR, VECTOR)),
     "gather": (gather, void(VECTOR, int64[::1], VECTOR)),
+    "saxpy_rows": (saxpy_rows, void(float32, MATRIX, MATRIX)),
+    "scale_rows": (scale_rows, void(MATRIX, VECTOR, MATRIX)),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from rewrites import FACTS, base, candidate
+from rewrites import FACTS, GUARDED, base, candidate, region_text, spliced_in
 
 from hybridcc.passes.verdict import Proved, Unknown
 from hybridcc.passes.verify import proving
@@ -69,6 +69,24 @@ def test_a_right_rewrite_is_proved(kernel: str, rewrite: str, unroll: int) -> No
 @pytest.mark.parametrize(("kernel", "rewrite", "unroll"), [*QUICK, *DEEP])
 def test_a_proof_does_not_depend_on_the_seed(kernel: str, rewrite: str, unroll: int, seed: int) -> None:
     verdict = prove(kernel, candidate(rewrite, unroll), seed=seed)
+    assert isinstance(verdict, Proved), verdict
+
+
+def test_a_guarded_vector_form_is_proved_through_the_splicer() -> None:
+    new = spliced_in("saxpy_rows", region_text("saxpy_rows"))
+    verdict = prove("saxpy_rows", new)
+    assert isinstance(verdict, Proved), verdict
+    again = proving.recheck(
+        verdict.certificate, base("saxpy_rows"), new, "saxpy_rows", FACTS["saxpy_rows"], backend_name="bitwuzla"
+    )
+    assert isinstance(again, Proved), again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", DEEP_SEEDS)
+@pytest.mark.parametrize("kernel", GUARDED)
+def test_guarded_forms_are_proved_for_both_of_numbas_compilers(kernel: str, seed: int) -> None:
+    verdict = prove(kernel, spliced_in(kernel, region_text(kernel)), seed=seed)
     assert isinstance(verdict, Proved), verdict
 
 

@@ -12,8 +12,8 @@ from hybridcc.passes.verify.proof.certificate import Certificate
 from hybridcc.passes.verify.proof.checker import order_is_free
 from hybridcc.passes.verify.proof.premises import Premises
 from hybridcc.passes.verify.proof.program import Program
-from hybridcc.passes.verify.proof.sampling import entry_values, satisfies
-from hybridcc.passes.verify.proof.search import Sides, find
+from hybridcc.passes.verify.proof.sampling import entry_values, satisfies, varied
+from hybridcc.passes.verify.proof.search import Sides, Unaligned, find
 from hybridcc.passes.verify.proof.solver import Solver
 from hybridcc.passes.verify.proof.trace import STEP_LIMIT, Tracer
 
@@ -22,6 +22,8 @@ BATCH: Final = 100
 ROWS: Final = 130
 ENDLESS: Final = 60
 """Launches given up after STEP_LIMIT steps before no more is tried: each costs as much as hundreds of short ones."""
+HINTS: Final = 12
+"""Launches that the search may ask for, because it found a pair of paths that no run had shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,37 +33,58 @@ class Differs(Exception):
     values: dict[str, int]
 
 
-def traced(
-    base: Program, candidate: Program, premises: Premises, seed: int, ideal: bool = False
-) -> tuple[list[al.Run], al.Alignment]:
-    """Runs of both sides and how they align, with enough rows for each pair of cut points. Raises Differs.
+class Sample:
+    """Runs of both sides, and how they align."""
 
-    Too few rows are the one known cause of proofs that depend on the seed, so launches go on until every pair
-    has more rows than a guess has unknowns, or until LAUNCHES.
-    """
-    opaque = (opaque_registers(base), opaque_registers(candidate))
-    commuting = order_is_free(base, candidate)
-    tracers = (
-        Tracer(base, frozenset(base.loop_heads), commuting=commuting, ideal=ideal),
-        Tracer(candidate, frozenset(candidate.loop_heads), commuting=commuting, ideal=ideal),
-    )
-    rng = random.Random(seed)
-    runs: list[al.Run] = []
-    endless = 0
-    aligned = al.align(runs, opaque)
-    for launch in range(LAUNCHES):
-        values = entry_values(base, premises, rng)
-        if satisfies(values, premises):
-            run = _traced_once(tracers, values)
-            if run is not None:
-                runs.append(run)
-            else:
-                endless += 1
-        if launch % BATCH == BATCH - 1 or endless > ENDLESS:
-            aligned = al.align(runs, opaque)
-            if endless > ENDLESS or all(len(rows) >= ROWS for rows in aligned.rows.values()):
-                break
-    return runs, aligned
+    def __init__(self, base: Program, candidate: Program, premises: Premises, seed: int, ideal: bool = False) -> None:
+        self.base, self.premises = base, premises
+        self.opaque = (opaque_registers(base), opaque_registers(candidate))
+        commuting = order_is_free(base, candidate)
+        self._tracers = (
+            Tracer(base, frozenset(base.loop_heads), commuting=commuting, ideal=ideal),
+            Tracer(candidate, frozenset(candidate.loop_heads), commuting=commuting, ideal=ideal),
+        )
+        self._rng = random.Random(seed)
+        self._launches = self._endless = 0
+        self.runs: list[al.Run] = []
+        self.aligned = al.align(self.runs, self.opaque)
+
+    def gather(self, hint: dict[str, int] | None = None) -> None:
+        """Launch until every pair has enough rows, or until LAUNCHES. Raises Differs.
+
+        Too few rows are the one known cause of proofs that depend on the seed: a pair needs more than a guess has
+        unknowns. Every other launch is much like one that saw a pair with too few, or much like ``hint``.
+        """
+        rare = self._launch(hint) if hint is not None else []
+        while self._launches < LAUNCHES and self._endless <= ENDLESS:
+            for number in range(BATCH):
+                if self._endless > ENDLESS:
+                    break
+                if rare and number % 2:
+                    self._launch(varied(self._rng.choice(rare).entry, self.base, self.premises, self._rng))
+                else:
+                    self._launch(entry_values(self.base, self.premises, self._rng))
+            self._launches += BATCH
+            self.aligned = al.align(self.runs, self.opaque)
+            few = [rows for rows in self.aligned.rows.values() if len(rows) < ROWS]
+            if not few:
+                return
+            rare = [self.runs[row.run] for rows in few for row in rows]
+
+    def _launch(self, values: dict[str, int]) -> list[al.Run]:
+        """The run, unless it breaks a premise or takes too long. Raises Differs."""
+        if not satisfies(values, self.premises):
+            return []
+        p = self._tracers[0].run(values)
+        if p is None:
+            self._endless += 1
+            return []
+        q = self._tracers[1].run(values, 4 * STEP_LIMIT)
+        if q is None or (p.memory, p.ending) != (q.memory, q.ending):
+            raise Differs(values)
+        run = al.Run(values, p.visits, q.visits)
+        self.runs.append(run)
+        return [run]
 
 
 def readings(base: Program, candidate: Program) -> tuple[bool, ...]:
@@ -76,16 +99,6 @@ def readings(base: Program, candidate: Program) -> tuple[bool, ...]:
     return (False, True)
 
 
-def _traced_once(tracers: tuple[Tracer, Tracer], values: dict[str, int]) -> al.Run | None:
-    p = tracers[0].run(values)
-    if p is None:
-        return None
-    q = tracers[1].run(values, 4 * STEP_LIMIT)
-    if q is None or (p.memory, p.ending) != (q.memory, q.ending):
-        raise Differs(values)
-    return al.Run(values, p.visits, q.visits)
-
-
 def opaque_registers(program: Program) -> frozenset[str]:
     """Registers declared as floating point: their values are no numbers to compute addresses with."""
     return frozenset(n for n, kind in program.registers.items() if kind.startswith((".f", ".bf")))
@@ -95,7 +108,16 @@ def search(
     base: Program, candidate: Program, premises: Premises, solver: Solver, seed: int = 1, *, ideal: bool = False
 ) -> Certificate:
     """Raises Differs, Rejected, OutOfBudget, TimeLimit, Unsupported, TermTooLarge."""
-    opaque = (opaque_registers(base), opaque_registers(candidate))
-    runs, aligned = traced(base, candidate, premises, seed, ideal)
+    sample = Sample(base, candidate, premises, seed, ideal)
+    sample.gather()
     sides = Sides(base, candidate, premises, solver, ideal)
-    return find(sides, aligned, runs, lambda side, name: name in opaque[side == "candidate"])
+    hints: list[dict[str, int]] = []
+    while True:
+        try:
+            return find(sides, sample.aligned, sample.runs, lambda side, name: name in sample.opaque[side != "base"])
+        except Unaligned as error:
+            hint = dict(sample.runs[0].entry) | error.entry if sample.runs else {}
+            if not hint or hint in hints or len(hints) >= HINTS:
+                raise
+            hints.append(hint)
+            sample.gather(hint)

@@ -199,10 +199,25 @@ class Context:
 
     @property
     def rewriter(self) -> Rewriter:
-        """Replaces every condition inside a term that is decided here."""
+        """Replaces every condition inside a term that is decided here, and every variable that has one value here."""
         if self._rewriter is None:
-            self._rewriter = Rewriter(decide=self.decide, separate=self.separate)
+            self._rewriter = Rewriter(self._fixed(), decide=self.decide, separate=self.separate)
         return self._rewriter
+
+    def _fixed(self) -> dict[Atom, Polynomial]:
+        """Variables that a condition says the value of: with a stride of 1, an index times a stride is linear."""
+        found: dict[Atom, Polynomial] = {}
+        for condition in self.conditions:
+            p = condition.arguments[0] if condition.kind == "eq" else None
+            if not isinstance(p, Polynomial):
+                continue
+            parts = dict(p.monomials)
+            offset = parts.pop((), 0)
+            for monomial, coefficient in parts.items() if len(parts) == 1 else ():
+                single = len(monomial) == 1 and monomial[0].operation == "variable"
+                if single and coefficient in (1, (1 << p.width) - 1):  # a + c == 0, or c - a == 0
+                    found[monomial[0]] = constant(-offset if coefficient == 1 else offset, p.width)
+        return found
 
     def simplified(self, p: Polynomial) -> Polynomial:
         return self.rewriter.polynomial(p)

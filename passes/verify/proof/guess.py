@@ -16,7 +16,7 @@ from hybridcc.passes.verify.proof.alignment import Row
 from hybridcc.passes.verify.proof.certificate import SYMBOL_PREFIX, Edge, Node, Symbol
 from hybridcc.passes.verify.proof.interpretation import Chain, Evaluation
 from hybridcc.passes.verify.proof.memory import load
-from hybridcc.passes.verify.proof.rewrite import leaves
+from hybridcc.passes.verify.proof.rewrite import Rewriter, leaves
 from hybridcc.passes.verify.proof.terms import (
     FALSE,
     TRUE,
@@ -165,7 +165,7 @@ class Guesser:
             groups.setdefault((width, isinstance(term, Condition), values), []).append(register)
         waiting: list[_Group] = []
         for (width, is_condition, values), registers in groups.items():
-            term = self._constant_term(arrived, registers, values)
+            term = self._constant_term(found, arrived, registers, values)
             if term is None:
                 waiting.append(_Group(width, is_condition, list(values), registers))
                 continue
@@ -217,14 +217,33 @@ class Guesser:
         return (row.base if side == "base" else row.candidate)[name]
 
     def _constant_term(
-        self, arrived: dict[Register, Polynomial | Condition], registers: list[Register], values: tuple[int, ...]
+        self,
+        found: Relations,
+        arrived: dict[Register, Polynomial | Condition],
+        registers: list[Register],
+        values: tuple[int, ...],
     ) -> Polynomial | Condition | None:
         """A term over entry values alone that has the right value in every row."""
         for register in registers:
             term = arrived[register]
             if _over_entry(term) and self._evaluate(term) == list(values):
-                return term
+                return self._still_held(found, term, values) or term
         return None
+
+    def _still_held(
+        self, found: Relations, term: Polynomial | Condition, values: tuple[int, ...]
+    ) -> Polynomial | Condition | None:
+        """What was loaded from the memory at the entry, as a load of the node's memory if that holds the same."""
+        if not self.rows or entry.memory() not in leaves(term):
+            return None
+        memory = found.node().memory
+        rewriter = Rewriter(memories={entry.memory(): memory})
+        changed = rewriter.polynomial(term) if isinstance(term, Polynomial) else rewriter.condition(term)
+        for row, value, known in zip(self.rows, values, self.evaluations, strict=True):
+            evaluation = Evaluation(known.variables, {str(memory.arguments[0]): row.chain})
+            if int(evaluation.argument(changed)) != value:
+                return None
+        return changed
 
     def _evaluate(self, term: Polynomial | Condition) -> list[int] | None:
         try:

@@ -98,5 +98,5 @@ def _apart(
         return False
     return all(
         decide(equal(add(distance, constant(k, address.width)), constant(0, address.width))) is False
-        for k in range(1 - width // 8, stored_width // 8)
+        for k in sorted(range(1 - width // 8, stored_width // 8), key=abs)
     )

@@ -12,10 +12,16 @@ from hybridcc.passes.verify.proof.terms import (
     Condition,
     Polynomial,
     constant,
+    disjunction,
     equal,
     negation,
+    scale,
     signed_less,
+    sub,
+    unsigned_less,
 )
+
+CARRYING = frozenset({f.Origin.ISA, f.Origin.FRONTEND, f.Origin.DECLARED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +40,46 @@ def premises(facts: Iterable[f.Fact], parameter_widths: tuple[int, ...]) -> Prem
     """The launch limits and those facts that speak of parameters and special registers.
 
     A fact about a region's inputs is no premise of a whole kernel, an ``invariant`` is for the prover to find
-    itself, and disjointness is not used yet: each is set aside, which can only make a proof harder.
+    itself, and a ``guard`` is on the path where it was tested. Two arrays that are called disjoint without a word
+    on where they end give nothing either, since an index may be out of bounds. Each of these is set aside, which
+    can only make a proof harder.
     """
     conditions = list(entry.launch_conditions())
     used: list[f.Fact] = []
     aside: list[str] = []
     for fact in facts:
-        condition = None
-        if fact.origin in (f.Origin.ISA, f.Origin.FRONTEND, f.Origin.DECLARED):
-            condition = _condition(fact, parameter_widths)
-        if condition is None:
-            aside.append(str(fact))
-        else:
-            conditions.append(condition)
+        implied = _conditions(fact, parameter_widths) if fact.origin in CARRYING else ()
+        if implied:
+            conditions += implied
             used.append(fact)
+        else:
+            aside.append(str(fact))
     words = tuple(f"{fact} ({fact.origin.value})" for fact in used)
     return Premises(tuple(dict.fromkeys(conditions)), None, tuple(used), words, tuple(aside))
+
+
+def _conditions(fact: f.Fact, widths: tuple[int, ...]) -> tuple[Condition, ...]:
+    """What a fact says of entry values; empty if that is nothing that is understood here."""
+    match fact:
+        case f.Fact(f.Bytes() as left, f.Relation.DISJOINT, f.Bytes() as right):
+            return _apart(left, right, widths)
+        case f.Fact(place=""):
+            condition = _condition(fact, widths)
+            return () if condition is None else (condition,)
+        case _:
+            return ()
+
+
+def _apart(left: f.Bytes, right: f.Bytes, widths: tuple[int, ...]) -> tuple[Condition, ...]:
+    """Neither range holds the other's first byte, on the circle of addresses. Nothing is said of empty ranges."""
+    ends = [(_value(r.start, widths), _value(r.count, widths), r.size) for r in (left, right)]
+    (p, n, size), (q, m, other) = ends
+    if p is None or q is None or n is None or m is None or min(size, other) < 1:
+        return ()
+    nothing = disjunction(equal(scale(n, size), constant(0, 64)), equal(scale(m, other), constant(0, 64)))
+    after = negation(unsigned_less(sub(q, p), scale(n, size)))
+    before = negation(unsigned_less(sub(p, q), scale(m, other)))
+    return disjunction(nothing, after), disjunction(nothing, before)
 
 
 def _condition(fact: f.Fact, widths: tuple[int, ...]) -> Condition | None:

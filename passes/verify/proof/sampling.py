@@ -13,6 +13,10 @@ from hybridcc.ptx.nodes import Address, Instruction, Name
 _WRAPS = 0.1
 _SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20, 23, 24, 31, 32, 33, 39, 48, 50, 64, 67)
 
+_MISALIGNED = 0.15
+_OVERLAPPING = 0.2
+"""Parts of the launches."""
+
 
 def entry_values(program: Program, premises: Premises, rng: random.Random) -> dict[str, int]:
     """One thread of one launch. Equalities among the facts are kept; another premise it may break: see satisfies."""
@@ -21,6 +25,7 @@ def entry_values(program: Program, premises: Premises, rng: random.Random) -> di
     for index in range(len(program.parameters)):
         wide = index in pointers or rng.random() < 0.08
         numbers[index] = rng.getrandbits(60) & ~255 if wide else rng.choice(_SIZES)
+    _disturb(numbers, sorted(pointers))
     values = _launch(premises, rng)
     for fact in premises.facts:
         if fact.relation is Relation.EQ and isinstance(fact.left, Parameter):
@@ -40,6 +45,27 @@ def entry_values(program: Program, premises: Premises, rng: random.Random) -> di
     for name, space in program.variables.items():
         values[f"address:{space}:{name}"] = 4096 + 65536 * (sum(map(ord, name)) % 97)
     return values
+
+
+def varied(values: Mapping[str, int], program: Program, premises: Premises, rng: random.Random) -> dict[str, int]:
+    """Another launch much like one that is known: one size of it anew, or another thread."""
+    sizes = sorted(set(_loaded(program).values()) - _pointers(program))
+    if not sizes or rng.random() < 0.3:
+        return dict(values) | _launch(premises, rng)
+    index, number = rng.choice(sizes), rng.choice(_SIZES if rng.random() < 0.5 else _SIZES[:8])
+    return dict(values) | {f"parameter:{index}:0:{bits}": number & ((1 << bits) - 1) for bits in (8, 16, 32, 64)}
+
+
+def _disturb(numbers: dict[int, int], pointers: list[int]) -> None:
+    """Now and then let an array begin off its alignment, or near another one: what guards and aliasing turn on."""
+    rng = random.Random(repr(sorted(numbers.items())))
+    if pointers and rng.random() < _MISALIGNED:
+        numbers[rng.choice(pointers)] += rng.choice((4, 8, 12))
+    if len(pointers) > 1 and rng.random() < _OVERLAPPING:
+        moved, other = rng.sample(pointers, 2)
+        row = rng.choice([n for n in numbers.values() if n < _SIZES[-1]] or [1])
+        elements = rng.choice((0, row * rng.randrange(8))) + rng.randrange(-4, 12)
+        numbers[moved] = max(numbers[other] + 4 * elements, 0)
 
 
 def _launch(premises: Premises, rng: random.Random) -> dict[str, int]:
@@ -71,14 +97,20 @@ def _wrap(values: dict[str, int], rng: random.Random) -> None:
     values["special:nctaid.x"] = number // ntid + 1
 
 
-def _pointers(program: Program) -> frozenset[int]:
-    """Parameters that reach an address without being scaled: as a base of an access or through cvta."""
+def _loaded(program: Program) -> dict[str, int]:
+    """Registers that a parameter is loaded into, with its number."""
     loaded: dict[str, int] = {}
     for instruction in program.instructions:
         if instruction.opcode == "ld" and ".param" in instruction.modifiers:
             target, source = instruction.operands[:2]
             if isinstance(target, Name) and isinstance(source, Address) and isinstance(source.base, Name):
                 loaded[target.text] = program.parameter_index(source.base.text)
+    return loaded
+
+
+def _pointers(program: Program) -> frozenset[int]:
+    """Parameters that reach an address without being scaled: as a base of an access or through cvta."""
+    loaded = _loaded(program)
     found: set[int] = set()
     for instruction in program.instructions:
         found.update(loaded[name] for name in _address_names(instruction) if name in loaded)

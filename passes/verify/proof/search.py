@@ -6,11 +6,12 @@ that errs ends as unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hybridcc.passes.verify.proof.alignment import LEFT, START, Alignment, Pair, Run
+from hybridcc.passes.verify.proof import entry
+from hybridcc.passes.verify.proof.alignment import LEFT, START, Alignment, Pair, Run, Visit
 from hybridcc.passes.verify.proof.certificate import ENTRY, EXIT, Certificate, Edge
 from hybridcc.passes.verify.proof.checker import Rejected, Sites, arrival_rewriter, check_effects, order_is_free
 from hybridcc.passes.verify.proof.context import Context
@@ -19,16 +20,24 @@ from hybridcc.passes.verify.proof.machine import Machine
 from hybridcc.passes.verify.proof.premises import Premises
 from hybridcc.passes.verify.proof.product import Arrival, Stray, successors
 from hybridcc.passes.verify.proof.program import Program
-from hybridcc.passes.verify.proof.rewrite import Rewriter
+from hybridcc.passes.verify.proof.rewrite import Rewriter, leaves
 from hybridcc.passes.verify.proof.solver import OutOfBudget, Solver
 from hybridcc.passes.verify.proof.state import State
-from hybridcc.passes.verify.proof.terms import Atom, Condition, Polynomial, as_atom
+from hybridcc.passes.verify.proof.terms import Atom, Condition, Polynomial, as_atom, of_atom
 
 ROUND_LIMIT: Final = 120
 """Explorations of one node after another before the search gives up."""
 
 FURTHEST: Final = 40
 """Visits that one edge may skip: no rewrite unrolls further, and terms nest deeper with each."""
+
+
+class Unaligned(Rejected):
+    """Two paths that no run showed; ``entry`` holds entry values, by name, with which they may be met."""
+
+    def __init__(self, where: str, what: str, entry: dict[str, int]) -> None:
+        self.entry = entry
+        super().__init__(where, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,11 @@ def find(sides: Sides, alignment: Alignment, runs: list[Run], opaque: Callable[[
 class _Search:
     def __init__(self, sides: Sides, alignment: Alignment, runs: list[Run], opaque: Callable[[str, str], bool]) -> None:
         self.sides, self.alignment, self.runs, self.opaque = sides, alignment, runs, opaque
-        base_stops = {pair[0] for pair in alignment.rows}
-        candidate_stops = {pair[1] for pair in alignment.rows}
+        # A loop that no run entered is stopped at as well: it needs a run, and would else be followed round and round.
+        base_stops = {pair[0] for pair in alignment.rows} | _unseen(sides.base, [run.base for run in runs])
+        candidate_stops = {pair[1] for pair in alignment.rows} | _unseen(
+            sides.candidate, [run.candidate for run in runs]
+        )
         commuting = order_is_free(sides.base, sides.candidate)
         self.machines = (
             Machine(sides.base, "base", base_stops, commuting=commuting, ideal=sides.ideal),
@@ -81,8 +93,17 @@ class _Search:
         return Certificate(self.sides.base.digest, self.sides.candidate.digest, nodes, self.sides.ideal)
 
     def _edges(self, pair: Pair) -> tuple[Edge, ...]:
-        steps = sorted(self.alignment.edges.get(pair, ()), key=lambda step: (step[1], step[2], step[0]))
+        known = self.alignment.edges.get(pair, set())
+        if pair == START:
+            known = known | self._first_steps(known)
+        steps = sorted(known, key=lambda step: (step[1], step[2], step[0]))
         return tuple(Edge(_name(target), m, k) for target, m, k in steps if target != LEFT and max(m, k) <= FURTHEST)
+
+    def _first_steps(self, known: set[tuple[Pair, int, int]]) -> set[tuple[Pair, int, int]]:
+        """From the start straight to any pair, unless runs met one of its places otherwise: few runs begin rarely."""
+        uneven = [pair for pair, m, k in known if (m, k) != (1, 1)]
+        base, candidate = {p for p, _ in uneven}, {q for _, q in uneven}
+        return {(pair, 1, 1) for pair in self.alignment.rows if pair[0] not in base and pair[1] not in candidate}
 
     def _explore(self, pair: Pair) -> None:
         relations = self.found[pair]
@@ -96,11 +117,12 @@ class _Search:
         )
         for found in successors(node, _places, start, self.machines[0].advance, self.machines[1].advance):
             if isinstance(found, Stray):
-                raise Rejected(
+                raise Unaligned(
                     node.name,
                     f"no alignment: the baseline at {self.machines[0].place(found.base.at)} "
                     f"after {found.visits[0]} cut points, "
                     f"the candidate at {self.machines[1].place(found.candidate.at)} after {found.visits[1]}",
+                    _entry_of(found.context),
                 )
             where = f"{node.name} -> {found.edge.target if found.edge else EXIT}"
             check_effects(found, self.machines[0], self.sites, where)
@@ -212,6 +234,26 @@ class _Search:
         relations = guesser.relations(_name(pair), pair, arrived, self._own_conditions(found))
         relations.edges = self._edges(pair)
         return relations
+
+
+def _unseen(program: Program, sides: Iterable[Iterable[Visit]]) -> set[int]:
+    return set(program.loop_heads) - {visit.at for visits in sides for visit in visits}
+
+
+def _entry_of(context: Context) -> dict[str, int]:
+    """Entry values that go with a path's conditions, as far as the solver understands them."""
+    model = context.solver.check(context.conditions)[1]
+    if model is None:
+        return {}
+    found: dict[str, int] = {}
+    for leaf in frozenset().union(*map(leaves, context.conditions)):
+        if isinstance(leaf, Atom) and entry.named(str(leaf.arguments[0]), leaf.width) is not None:
+            found[str(leaf.arguments[0])] = model.number(context.solver.polynomial(of_atom(leaf)))
+    for name, value in list(found.items()):  # a parameter is read at several widths
+        kind, index, *rest = name.split(":")
+        if kind == "parameter" and rest[0] == "0":
+            found |= {f"{kind}:{index}:0:{bits}": value & ((1 << bits) - 1) for bits in (8, 16, 32, 64)}
+    return found
 
 
 def _arrived(found: Arrival, register: Register) -> Polynomial | Condition | None:
