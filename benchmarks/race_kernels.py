@@ -114,7 +114,7 @@ def numba_kernels() -> dict[str, Callable[[str], Entrants]]:
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.float32)
 
-    n, side, points = 1 << 18, 1024, 16384
+    n, side, points = 3 << 18, 1024, 16384
     launches = {
         scale: Launch((n // 256, 1, 1), (256, 1, 1), (floats(n), zeros(n), np.float32(3))),
         stencil: Launch((64, 256, 1), (32, 8, 1), (floats(2048, 2048), zeros(2048, 2048))),
@@ -141,9 +141,9 @@ def _same(function: Callable[..., None], launch: Launch, arch: str) -> Entrants:
 
 # --- N trips against 1.02 N ---
 
-LOOPS = {"7 us": 100, "74 us": 1600, "1.2 ms": 26300}
-"""Trips by about how long they take on an H200: a trip is 11 instructions of 8 warps on each partition of a
-multiprocessor, at 1.98 GHz."""
+LOOPS = {"7 us": (100, 896), "74 us": (1050, 1024), "1.2 ms": (17300, 1024)}
+"""(trips, threads per block) by about how long they take on an H200 at 1.98 GHz, where 1024 threads took 8.25 us for
+100 trips, 112.1 for 1600 and 1821.5 for 26300: 1.36 us and 69.2 ns per trip, taken to be in proportion to the warps."""
 
 FASTER, SLOWER = "faster", "slower"
 
@@ -194,15 +194,15 @@ def loop(target: str, right: str, arch: str, multiprocessors: int) -> Entrants:
     """The variant is the side with fewer trips where ``right`` is faster, and the other where it is slower."""
     from hybridcc.runtime.assemble import assemble
 
-    few = LOOPS[target]
+    few, threads = LOOPS[target]
     many = math.floor(few * 1.02 + 0.5)
     trips = (many, few) if right == FASTER else (few, many)
     baseline, variant = (
         Contender(name, assemble(loop_ptx(count), arch).bytes, "loop")
         for name, count in zip(("baseline", "v"), trips, strict=True)
     )
-    x = np.random.default_rng(8).random(multiprocessors * 1024, np.float32)
+    x = np.random.default_rng(8).random(multiprocessors * threads, np.float32)
     x[:2] = 1, 0
     pointers = [Argument(name, ArrayType("float32", 1), (Field("data", ".u64"),)) for name in ("x", "y")]
-    launch = Launch((multiprocessors, 1, 1), (1024, 1, 1), (x, np.zeros_like(x)))
+    launch = Launch((multiprocessors, 1, 1), (threads, 1, 1), (x, np.zeros_like(x)))
     return Entrants(f"loop of {target}", baseline, variant, pointers, launch, right)

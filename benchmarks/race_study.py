@@ -3,16 +3,19 @@
     python benchmarks/race_study.py --part 1/2 --seconds 540 --out FOLDER     on a machine with a GPU
     python benchmarks/race_study.py --part 2/2 --seconds 540 --out FOLDER
     python benchmarks/race_study.py --pool FOLDER/race_study-part*.json       anywhere: one JSON and one plot
+    python benchmarks/race_study.py --only scale --same 40 --loops 0          a few races of some cases, a second each
     python benchmarks/race_study.py --rehearse [--same 20 --loops 12]         no GPU: a made-up clock with noise
 
 500 races of five kernels (3 us to 3 ms) against their own bytes, and 100 of a loop (7 us, 74 us, 1.2 ms), in an order
 that is shuffled once for all and dealt out to the parts. Every race is ``hybridcc.runtime.race.race`` as users get it,
-with one second of timing (``--budget``), except for two things that keep a study of 600 within minutes: the two
-processes of a race are reused for up to fifty races each (a user's race starts both afresh), memory and code being
-given back and loaded anew for each; and ``--compared`` launches of the variant are compared instead of a hundred.
+with one second of rounds (``--budget``), loading and timing alike, except for two things that keep a study of 600
+within minutes: the two processes of a race are reused for up to fifty races each (a user's race starts both afresh),
+memory and code being given back and loaded anew for each; and ``--compared`` launches of the variant are compared
+instead of a hundred.
 
 A part that runs out of time keeps what it has. Parts are pooled only if their conditions match: GPU, driver, clocks,
-versions, settings, machine code. Block by block ratios are kept, so that other statistics can be tried on them.
+versions, settings, machine code. Block by block ratios are kept by process and round, so that other statistics can be
+tried on them.
 """
 
 from __future__ import annotations
@@ -54,20 +57,24 @@ class Planned:
     right: str
 
 
-def plan(same: int, loops: int) -> list[Planned]:
-    """Every race, in the order in which they are run. Loops are as often the faster side as the slower."""
-    names = [(f"same {name}", "same") for name in SAME]
-    cases = [names[i % len(names)] for i in range(same)]
-    targets = list(kernels.LOOPS)
+SAME = ("scale", "stencil", "mandelbrot", "matmul", "nbody")
+
+
+def plan(same: int, loops: int, only: Sequence[str] = ()) -> list[Planned]:
+    """Every race, in the order in which they are run. Loops are as often the faster side as the slower. ``only`` names
+    cases, the races being shared among these: "same scale", "scale", "loop 74 us", "74 us"."""
+
+    def kept(kind: str, names: Sequence[str]) -> list[str]:
+        return [f"{kind} {name}" for name in names if not only or {name, f"{kind} {name}"} & set(only)]
+
+    names, targets = kept("same", SAME), kept("loop", tuple(kernels.LOOPS))
+    cases = [(names[i % len(names)], "same") for i in range(same if names else 0)]
     cases += [
-        (f"loop {targets[i % len(targets)]}", (kernels.FASTER, kernels.SLOWER)[i // len(targets) % 2])
-        for i in range(loops)
+        (targets[i % len(targets)], (kernels.FASTER, kernels.SLOWER)[i // len(targets) % 2])
+        for i in range(loops if targets else 0)
     ]
     random.Random(2).shuffle(cases)
     return [Planned(index, case, right) for index, (case, right) in enumerate(cases)]
-
-
-SAME = ("scale", "stencil", "mandelbrot", "matmul", "nbody")
 
 
 def main() -> int:
@@ -75,7 +82,10 @@ def main() -> int:
     if given.pool:
         return pool(given.pool, given.out)
     number, parts = (int(text) for text in given.part.split("/"))
-    planned = plan(given.same, given.loops)
+    planned = plan(given.same, given.loops, given.only)
+    if not planned:
+        print(f"no races of {', '.join(given.only)}: there are {', '.join((*SAME, *kernels.LOOPS))}")
+        return 2
     mine = [race for race in planned if race.index % parts == number - 1]
     name = f"race_study-part{number}of{parts}{'-rehearsal' if given.rehearse else ''}.json"
     with simulated() if given.rehearse else contextlib.nullcontext():
@@ -92,6 +102,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compared", type=int, default=12, help="launches of the variant compared per race")
     parser.add_argument("--same", type=int, default=500, help="races of a kernel against itself")
     parser.add_argument("--loops", type=int, default=100, help="races of the loop")
+    parser.add_argument("--only", nargs="+", default=[], metavar="CASE", help="of these cases: scale, '7 us'")
     parser.add_argument("--rehearse", action="store_true", help="on a simulated GPU")
     parser.add_argument("--pool", type=Path, nargs="+", metavar="JSON", help="join the parts' results")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
@@ -156,6 +167,8 @@ def one(
         "logs": {pair: block_logs(raced, pair) for pair in ("v", race_statistics.CONTROL)},
         "sm_mhz": [clocks[0], statistics.median(clocks), clocks[-1]] if clocks else [],
         "launches": raced.facts.get("launches"),
+        "rounds": raced.facts.get("rounds"),
+        "load_and_block_s": raced.facts.get("load_and_block_s"),
         "l2": raced.facts.get("l2"),
         "compared": dict(raced.compared),
         "notes": dict(raced.notes),
@@ -165,10 +178,12 @@ def one(
     }
 
 
-def block_logs(raced: racing.Race, pair: str) -> list[list[float]]:
-    """log(baseline time / variant time) of each sound block, by process."""
-    by_process = race_statistics.paired(raced.samples, pair).logs.values()
-    return [[round(value, 6) for value in logs] for logs in by_process]
+def block_logs(raced: racing.Race, pair: str) -> list[list[list[float]]]:
+    """log(baseline time / variant time) of each sound block, by process and round."""
+    found: dict[int, list[list[float]]] = {}
+    for (process, _), logs in race_statistics.paired(raced.samples, pair).logs.items():
+        found.setdefault(process, []).append([round(value, 6) for value in logs])
+    return list(found.values())
 
 
 def real_cases() -> tuple[Device, Callable[[str, str], kernels.Entrants]]:
@@ -211,10 +226,12 @@ def conditions(device: Device, given: argparse.Namespace, entrants: Iterator[Any
             "batch_us": race_timing.BATCH_US,
             "error_rate": race_statistics.ERROR_RATE,
             "margin": race_statistics.MARGIN,
-            "blocks_per_process": [race_statistics.LEAST_BLOCKS, race_statistics.MOST_BLOCKS],
+            "rounds_per_process": [race_statistics.LEAST_ROUNDS, race_statistics.MOST_ROUNDS],
+            "blocks_per_round_at_most": race_statistics.MOST_BLOCKS,
             "races_per_process_at_most": race_children.MOST_JOBS,
             "same": given.same,
             "loops": given.loops,
+            "only": sorted(given.only),
         },
     }
 
@@ -297,25 +314,43 @@ def counts(races: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
             "wrong": sum(race["verdict"] != race["right"] for race in decided),
             "baseline_us": statistics.median(times) if times else None,
             "noise_floor": statistics.median(floors) if floors else None,
+            "rounds": statistics.median(m["rounds"] for m in measured) if measured else None,
             "blocks": statistics.median(m["blocks"] for m in measured) if measured else None,
+            "spread": spreads(of_case),
             "seconds": statistics.median(race["seconds"] for race in of_case),
         }
     return found
+
+
+def spreads(races: Sequence[Mapping[str, Any]]) -> float | None:
+    """Of the control's rounds within a process: their sigma, from the median distance to the median, typical of the
+    races."""
+    each = [
+        1.4826 * _distance([statistics.median(blocks) for blocks in rounds])
+        for race in races
+        for rounds in race["logs"][race_statistics.CONTROL]
+    ]
+    return statistics.median(each) if each else None
+
+
+def _distance(values: Sequence[float]) -> float:
+    middle = statistics.median(values)
+    return statistics.median(abs(value - middle) for value in values)
 
 
 VERDICTS = ("faster", "slower", "same", "inconclusive", "void")
 
 
 def summary(races: Sequence[Mapping[str, Any]]) -> str:
-    lines = [f"{'case':18s}{'us':>9s}{'races':>6s}" + "".join(f"{v[:9]:>10s}" for v in VERDICTS)
-             + f"{'right':>7s}{'wrong':>7s}{'floor':>8s}{'blocks':>7s}{'s':>6s}"]  # fmt: skip
+    after = f"{'right':>7s}{'wrong':>7s}{'floor':>8s}{'rounds':>7s}{'blocks':>7s}{'spread':>8s}{'s':>6s}"
+    lines = [f"{'case':18s}{'us':>9s}{'races':>6s}" + "".join(f"{v[:9]:>10s}" for v in VERDICTS) + after]
     table = counts(races)
     for case, row in table.items():
         lines.append(
             f"{case:18s}{row['baseline_us'] or 0:9.1f}{row['races']:6d}"
             + "".join(f"{row[verdict]:10d}" for verdict in VERDICTS)
-            + f"{row['right']:7d}{row['wrong']:7d}{row['noise_floor'] or 0:8.2%}{row['blocks'] or 0:7.0f}"
-            + f"{row['seconds']:6.2f}"
+            + f"{row['right']:7d}{row['wrong']:7d}{row['noise_floor'] or 0:8.2%}{row['rounds'] or 0:7.0f}"
+            + f"{row['blocks'] or 0:7.0f}{row['spread'] or 0:8.2%}{row['seconds']:6.2f}"
         )
     same = [race for race in races if race["right"] == "same"]
     false = sum(race["verdict"] in ("faster", "slower") for race in same)
@@ -339,7 +374,7 @@ def simulated() -> Iterator[None]:
     from tests.simulated.gpu import NOISE
     from tests.simulated.worker import COMMAND
 
-    noise = {"sigma": 0.004, "drift": 0.02, "modes": 0.03, "switch": 0.01, "outliers": 0.01}
+    noise = {"sigma": 0.004, "instance": 0.002, "drift": 0.02, "modes": 0.03, "switch": 0.01, "outliers": 0.01}
     before = race_children.WORKER
     race_children.WORKER, os.environ[NOISE] = COMMAND, json.dumps(noise)
     try:

@@ -43,7 +43,7 @@ class Refused(DeviceError):
     """The driver refused a launch at once, and goes on: too many registers for the block, for instance."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Runner:
     """A contender ready to run: one prepared parameter block per buffer set, one graph of a whole batch."""
 
@@ -97,9 +97,8 @@ def tear_down(arena: Arena) -> None:
     """Give everything back, so that the next job in this process finds the device as the first did."""
     driver = bindings()
     call(driver.cuStreamSynchronize, arena.stream)
-    for runner in arena.loaded:
-        drop_graph(runner)
-        runner.loaded.unload()
+    while arena.loaded:
+        unload(arena, arena.loaded[-1])
     arena.comparer.kernel.unload()
     if arena.scrubber is not None:
         arena.scrubber.kernel.unload()
@@ -137,6 +136,12 @@ def load(arena: Arena, name: str, file: str, entry: str) -> Runner:
         pointers = (ctypes.c_void_p * len(offsets))(*(base + offset for offset in offsets))
         runner.parameters.append((memory, pointers))
     return runner
+
+
+def unload(arena: Arena, runner: Runner) -> None:
+    drop_graph(runner)
+    runner.loaded.unload()
+    arena.loaded.remove(runner)
 
 
 def drop_graph(runner: Runner) -> None:

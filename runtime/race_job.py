@@ -71,7 +71,7 @@ class Parameters:
 @dataclass(frozen=True, slots=True)
 class Job:
     """``sizes`` and ``alignments`` are of the buffers, in bytes: the child gives a buffer the same address modulo
-    ALIGNMENT as the caller's. ``blocks`` 0 lets the budget decide; ``timed`` False only compares."""
+    ALIGNMENT as the caller's. ``timed`` False only compares."""
 
     contenders: tuple[tuple[str, str], ...]
     """(name, entry); the cubin is the file ``<name>.cubin``."""
@@ -84,7 +84,6 @@ class Job:
     budget_s: float
     seed: int
     device_uuid: str
-    blocks: int = 0
     poison: bool = True
     timed: bool = True
     compared: int = 10

@@ -118,10 +118,14 @@ def allocate(size: int) -> int:
     return address
 
 
+def release(address: int) -> None:
+    _LIVE.discard(address)
+    call(bindings().cuMemFree, address)
+
+
 def free(what: BufferSet) -> None:
     for address in what.allocations:
-        _LIVE.discard(address)
-        call(bindings().cuMemFree, address)
+        release(address)
 
 
 def free_all() -> None:

@@ -1,18 +1,13 @@
-"""Timed samples in the racing process: graphs of launches behind equal ones, in shuffled ABBA blocks."""
+"""Timed samples in the racing process: a graph of launches behind an equal one, that lasts a millisecond."""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hybridcc.runtime import clocks
 from hybridcc.runtime.driver import bindings, call
 from hybridcc.runtime.race_arena import BASELINE, Arena, Runner, drop_graph, launch, restore, tell
-from hybridcc.runtime.race_checks import Expected, check
-from hybridcc.runtime.race_statistics import CHECKS_DURING, Sample, schedule
 
 BATCH_US = 1000.0
 """A sample lasts at least this long, so that event resolution and queueing are below its noise."""
@@ -62,7 +57,7 @@ def prepare_batches(arena: Arena, watch: Stopwatch) -> None:
     shared = max(least[name] for name in like)
     for name, runner in arena.runners.items():
         tell("begin", contender=name)
-        _capture(arena, runner, shared if name in like else least[name])
+        capture(arena, runner, shared if name in like else least[name])
 
 
 def _launches(one_us: float, sets: int) -> int:
@@ -75,14 +70,15 @@ def _launch_us(arena: Arena, runner: Runner, watch: Stopwatch) -> float:
     """One launch within a graph, not as the host queues it: a short kernel would wait for the host."""
     one_us = BATCH_US
     for launches in (len(arena.sets), None):
-        _capture(arena, runner, launches or _launches(one_us, len(arena.sets)))
+        capture(arena, runner, launches or _launches(one_us, len(arena.sets)))
         one_us = max(0.5, sample(arena, runner, watch, in_place=True).event_us / runner.launches)
         if one_us * runner.launches > BATCH_US / 2:
             break
     return one_us
 
 
-def _capture(arena: Arena, runner: Runner, launches: int) -> None:
+def capture(arena: Arena, runner: Runner, launches: int) -> None:
+    """Make the runner's graph of so many launches, on each set of buffers in turn."""
     driver = bindings()
     drop_graph(runner)
     runner.launches = launches
@@ -122,48 +118,3 @@ def sample(arena: Arena, runner: Runner, watch: Stopwatch, in_place: bool) -> Ti
         enqueue_us=(queued - begin) / 1000,
         lead_us=elapsed_us(watch.first, watch.start),
     )
-
-
-def block_seconds(
-    arena: Arena, rivals: Sequence[str], watch: Stopwatch, reader: clocks.Clocks | None, in_place: bool
-) -> float:
-    """What one block of all pairs takes: measured on a second round, after a first that warms everything up."""
-    seconds = 0.0
-    for _ in range(2):
-        begin = time.perf_counter()
-        for name in rivals:
-            for runner in (arena.runners[BASELINE], arena.runners[name]):
-                tell("begin", contender=runner.name)
-                sample(arena, runner, watch, in_place)
-                if reader is not None:
-                    reader.read()
-        seconds = time.perf_counter() - begin
-    return 2 * seconds
-
-
-def time_blocks(
-    arena: Arena,
-    rivals: Sequence[str],
-    blocks: int,
-    watch: Stopwatch,
-    reader: clocks.Clocks | None,
-    expected: Expected,
-) -> None:
-    """Every sample is told as it comes; a few blocks, drawn beforehand, are followed by a check."""
-    during = set(random.Random(arena.job.seed).sample(range(blocks), min(blocks, CHECKS_DURING)))
-    for block, pair, order in schedule(rivals, blocks, arena.job.seed):
-        if pair not in arena.runners:
-            continue
-        for variant in order:
-            name = pair if variant else BASELINE
-            runner = arena.runners[name]
-            tell("begin", contender=name)
-            timed = sample(arena, runner, watch, expected.in_place)
-            clock = reader.read() if reader else None
-            taken = Sample(
-                name, pair, block, runner.launches, *timed,
-                sm_mhz=clock.sm_mhz if clock else 0, throttled=bool(clock and clock.throttled),
-            )  # fmt: skip
-            tell("sample", **asdict(taken))
-        if block in during:
-            check(arena, pair, expected, "during")

@@ -11,7 +11,7 @@ that a job took on the device before the next; each line on stdout is one JSON o
     guards       how many threads took each guarded rewrite of a variant, and how many did not
     sample       one timed batch (race_statistics.Sample)
     stop         nothing further can be said, and why
-    done         all blocks were run
+    done         all rounds were run
     failed       the device failed; the process ends
     end          the job is over, the next may come
 
@@ -31,8 +31,9 @@ from hybridcc.runtime.race_arena import BASELINE, Arena, Stop, set_up, tear_down
 from hybridcc.runtime.race_checks import check_all, check_shapes, check_unoptimized, count_guards, expected_of
 from hybridcc.runtime.race_job import read
 from hybridcc.runtime.race_memory import OutOfMemory
-from hybridcc.runtime.race_statistics import CONTROL, blocks_for
-from hybridcc.runtime.race_timing import Stopwatch, block_seconds, prepare_batches, time_blocks
+from hybridcc.runtime.race_rounds import costs, time_rounds
+from hybridcc.runtime.race_statistics import CONTROL, rounds_for
+from hybridcc.runtime.race_timing import Stopwatch, prepare_batches
 
 
 def serve() -> None:
@@ -71,6 +72,8 @@ def race(arena: Arena, facts: device.Device) -> None:
     prepare_batches(arena, watch)
     rivals = [name for name in arena.runners if name != BASELINE]
     reader = clocks.open_clocks(facts.uuid)
+    load_s, block_s = costs(arena, rivals, watch, reader, expected.in_place)
+    rounds, blocks = rounds_for(job.budget_s, load_s, block_s)
     tell(
         "device",
         **asdict(facts),
@@ -80,14 +83,15 @@ def race(arena: Arena, facts: device.Device) -> None:
         sets=len(arena.sets),
         written_bytes=expected.written_bytes,
         launches={name: runner.launches for name, runner in arena.runners.items()},
+        rounds=[rounds, blocks],
+        load_and_block_s=[round(load_s, 6), round(block_s, 6)],
     )
-    blocks = job.blocks or blocks_for(job.budget_s, block_seconds(arena, rivals, watch, reader, expected.in_place))
-    if blocks == 0:
-        raise Stop("the budget affords too few blocks", "give a larger budget_s, or smaller inputs")
-    time_blocks(arena, rivals, blocks, watch, reader, expected)
+    if rounds == 0:
+        raise Stop("the budget affords too few rounds", "give a larger budget_s, or smaller inputs")
+    time_rounds(arena, rivals, rounds, blocks, watch, reader, expected)
     watch.close()
     check_all(arena, expected, "after")
-    tell("done", blocks=blocks)
+    tell("done", rounds=rounds, blocks=blocks)
 
 
 def _take_device(uuid: str) -> device.Device:

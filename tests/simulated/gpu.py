@@ -5,7 +5,7 @@ cost HOST_US each, launches what their cubin says, changed by the noise that the
 
     {"sigma": of each batch, "drift": relative over the run, "modes": slowdown of a second clock state,
      "switch": chance of a change of state per batch, "outliers": chance of a batch that takes 1.3 to 3 times as long,
-     "process": sigma of a factor that each contender draws once per process, "seed": int, "throttled": chance}
+     "instance": sigma of a factor that code draws whenever it is loaded, "seed": int, "throttled": chance}
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ import numpy as np
 NOISE = "HYBRIDCC_SIMULATED_NOISE"
 HOST_US = 2.0
 GRAPH_US = 8.0
+LOAD_US = 600.0
+NODE_US = 1.0
+"""Of a graph, when it is instantiated."""
 KERNEL_GAP_US = 0.8
 
 
@@ -52,7 +55,7 @@ class Noise:
     def factor(self, library: int) -> float:
         get = self.given.get
         if library not in self.of_library:
-            self.of_library[library] = math.exp(self.random.normal(0, get("process", 0.0)))
+            self.of_library[library] = math.exp(self.random.normal(0, get("instance", 0.0)))
         self.batches += 1
         if self.random.random() < get("switch", 0.0):
             self.slow = not self.slow
@@ -194,6 +197,7 @@ class Simulated:
 
     def cuLibraryLoadData(self, code, *_):
         number = self._number()
+        self._host(LOAD_US)
         text = code.rstrip(b"\0").decode()
         if text.startswith(".version"):  # of the race itself: compare or scrub
             what = {"kernel": "compare" if "compare(" in text else "scrub", "us": 3.0}
@@ -265,6 +269,7 @@ class Simulated:
 
     def cuGraphInstantiate(self, graph, flags):
         number = self._number()
+        self._host(NODE_US * len(self.graphs[graph]))
         self.graphs[number] = self.graphs[graph]
         return OK, number
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from hybridcc.errors import DeviceError
-from hybridcc.runtime import clocks, driver, race_arena, race_timing, race_worker
+from hybridcc.runtime import clocks, driver, race_arena, race_rounds, race_timing, race_worker
 from tests.simulated.gpu import Simulated, VirtualTime
 
 COMMAND = (sys.executable, "-m", "tests.simulated.worker")
@@ -19,7 +19,7 @@ def main() -> None:
 
     cuda.bindings.driver = gpu  # type: ignore[assignment]
     sys.modules["cuda.bindings.driver"] = gpu  # type: ignore[assignment]
-    race_timing.time = VirtualTime(gpu)  # type: ignore[assignment]
+    race_timing.time = race_rounds.time = VirtualTime(gpu)  # type: ignore[assignment]
     clocks.open_clocks = lambda uuid: None
     try:
         race_worker.serve()
