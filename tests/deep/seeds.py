@@ -28,6 +28,8 @@ Key: TypeAlias = tuple[str, str, str, int, int]
 """Frontend, kernel, rewrite, unroll, seed."""
 
 ITSELF: Final = "itself"
+GUARDED: Final = "guarded"
+"""The kernel's region rewritten under a guard, through the splicer."""
 DOCS: Final = Path(__file__).parents[2] / "docs" / "proof.md"
 MARKS: Final = ("<!-- seeds -->\n", "<!-- end of seeds -->\n")
 MEMORY_BYTES: Final = 4 << 30
@@ -65,12 +67,17 @@ def plan(seeds: list[int], only: list[str]) -> Iterator[Key]:
     cases = [("numba-cuda", *case) for case in dict.fromkeys([*test_kernels.QUICK, *test_kernels.DEEP])]
     later = dict.fromkeys([*test_kernels_mlir.QUICK, *test_kernels_mlir.DEEP])
     cases += [("numba-cuda-mlir", kernel, kernel, unroll) for kernel, unroll in later]
+    cases += [(_frontend(kernel), kernel, GUARDED, 1) for kernel in test_kernels.GUARDED]
     kernels = dict.fromkeys(case[:2] for case in cases)
     cases = [(frontend, kernel, ITSELF, 1) for frontend, kernel in kernels] + cases
     for seed in seeds:
         for frontend, kernel, rewrite, unroll in cases:
             if not only or kernel in only:
                 yield frontend, kernel, rewrite, unroll, seed
+
+
+def _frontend(kernel: str) -> str:
+    return "numba-cuda-mlir" if kernel.endswith("_mlir") else "numba-cuda"
 
 
 def campaign(keys: Iterator[Key], rows: list[dict[str, Any]], given: argparse.Namespace) -> None:
@@ -117,7 +124,12 @@ def run(key: Key) -> dict[str, Any]:
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     try:
         room = test_kernels if frontend == "numba-cuda" else test_kernels_mlir
-        new = room.base(kernel) if rewrite == ITSELF else room.candidate(rewrite, unroll)
+        if kernel in test_kernels.GUARDED:
+            room = test_kernels
+        if rewrite == GUARDED:
+            new = test_kernels.spliced_in(kernel, test_kernels.region_text(kernel))
+        else:
+            new = room.base(kernel) if rewrite == ITSELF else room.candidate(rewrite, unroll)
         found = room.prove(kernel, new, seed=seed)
     except TooLong:
         verdict, reason, aside = "unknown", f"more than {CPU_SECONDS} CPU seconds", ()
@@ -148,7 +160,7 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         sense = "".join(f", {s} aside" for s in found[0]["aside"])
         whole += sums
         yield (
-            f"| {frontend} | {rewrite}{sense} | {unroll}x | {proved}/{len(found)} "
+            f"| {frontend} | {f'{kernel}, guarded' if rewrite == GUARDED else rewrite}{sense} | {unroll}x | {proved}/{len(found)} "
             f"| {statistics.median(seconds):.1f} | {max(seconds):.1f} | {max(sums, default=0):.1f} |"
         )
     good = sum(row["verdict"] == "proved" for row in rows)

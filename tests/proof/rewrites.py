@@ -72,13 +72,25 @@ def _unrolled(pointers: list[tuple[str, str]], body: list[str], count: str, labe
 
 
 def loop(
-    setup: list[str], trips: str, pointers: list[tuple[str, str]], body: list[str], leave: str, unroll: int
+    setup: list[str],
+    trips: str,
+    pointers: list[tuple[str, str]],
+    body: list[str],
+    leave: str,
+    unroll: int,
+    *,
+    remainder_first: bool = False,
 ) -> str:
-    """A counted loop: zero trips leave at once; unrolled, with the remainder in a loop of its own."""
+    """A counted loop: zero trips leave at once; unrolled, with the remainder in a loop of its own, last or first."""
     text = "\n".join([f"setp.lt.s64 %q2, {trips}, 1;", f"@%q2 bra {leave};", *setup, ""])
     if unroll == 1:
         return text + f"mov.u64 %n0, {trips};\n" + _counted(pointers, body, "%n0", "$ONE")
     text += f"and.b64 %n0, {trips}, {unroll - 1};\nsub.s64 %n1, {trips}, %n0;\n"
+    if remainder_first:
+        text += "setp.eq.s64 %q3, %n0, 0;\n@%q3 bra $MAIN;\n"
+        text += _counted(pointers, body, "%n0", "$ONE")
+        text += f"$MAIN:\nsetp.eq.s64 %q3, %n1, 0;\n@%q3 bra {leave};\n"
+        return text + _unrolled(pointers, body, "%n1", "$MANY", unroll)
     text += "setp.eq.s64 %q3, %n1, 0;\n@%q3 bra $REST;\n"
     text += _unrolled(pointers, body, "%n1", "$MANY", unroll)
     text += f"$REST:\nsetp.eq.s64 %q3, %n0, 0;\n@%q3 bra {leave};\n"

@@ -135,7 +135,7 @@ def _prefix(unroll: int) -> str:
 
 
 def _gridstride(unroll: int) -> str:
-    """The trip count stays as it is."""
+    """The trip count stays as it is, and where the loop is unrolled its remainder goes first, as Numba has it."""
     body = [
         *_element("%a1", "%a0", "%rd37", "%rd2"),
         *_element("%a2", "%a0", "%rd40", "%rd1"),
@@ -143,7 +143,7 @@ def _gridstride(unroll: int) -> str:
         "fma.rn.f32 %g1, %g0, %g0, 0f3F800000;",
         "st.global.f32 [%a2], %g1;",
     ]
-    new = loop(["mov.u64 %a0, %rd152;"], "%rd54", [("%a0", "%rd4")], body, "$L__BB0_14", unroll)
+    new = loop(["mov.u64 %a0, %rd152;"], "%rd54", [("%a0", "%rd4")], body, "$L__BB0_14", unroll, remainder_first=True)
     return _spliced("gridstride", "@%p7 bra 	$L__BB0_14;", "$L__BB0_14:", new)
 
 

@@ -48,6 +48,7 @@ _SMALL: Final = 1 << 40
 _FEWEST_ROWS: Final = 8
 _FIRST_COUNTERS: Final = 6
 _DERIVED: Final = 3
+_LONGEST_REMAINDER: Final = 64
 _LARGEST_STEP: Final = 64
 """Bounds beyond it say more about the samples than about the loop."""
 
@@ -186,6 +187,16 @@ class Guesser:
         self.weaker = found.weaker
         found.conditions = [c for c in dict.fromkeys(self._conditions(path)) if c not in found.weaker.values()]
         return found
+
+    def about_symbols(self, found: Relations) -> list[Condition]:
+        """Conditions on the symbols that the relations have by now."""
+        self.bases = [
+            _Values(variable(s.name, s.width), [self._value((s.side, s.register), row) for row in self.rows])
+            for s in found.symbols.values()
+            if (s.side, s.register) not in self.opaque
+        ]
+        self.falling, self.starts, self.weaker = [], {}, found.weaker
+        return [c for c in dict.fromkeys(self._conditions(())) if c not in found.weaker.values()]
 
     def _best_order(
         self, found: Relations, arrived: dict[Register, Polynomial | Condition], waiting: list[_Group]
@@ -383,6 +394,45 @@ class Guesser:
             for v in (*invariants, *(x for x in bases if x is not b)):
                 if v.term.width == b.term.width:
                     yield from _order(b, v, self.weaker)
+        yield from self._leftovers(bases)
+
+    def _leftovers(self, bases: list[_Values]) -> Iterable[Condition]:
+        """About the few trips of a remainder that goes before its main loop, counted down or up to zero: without them
+        what is left in all is a multiple; and of three such counts one is the sum of the others but for a few."""
+        for r in bases:
+            numbers = r.signed()
+            falls = all(0 < x < _LONGEST_REMAINDER for x in numbers)
+            if not falls and not all(-_LONGEST_REMAINDER < x < 0 for x in numbers):
+                continue
+            same = [b for b in bases if b is not r and b.term.width == r.term.width]
+            combined = _difference if falls else _sum
+            for b, left in ((b, combined(b, r)) for b in same):
+                yield from _remainders(left)
+                yield from _bounds(left, self.weaker)
+                for v in same:
+                    if v is not b:
+                        yield from _narrow(_difference(v, left))
+
+
+def _sum(a: _Values, b: _Values) -> _Values:
+    mask = (1 << a.term.width) - 1
+    return _Values(add(a.term, b.term), [(x + y) & mask for x, y in zip(a.values, b.values, strict=True)])
+
+
+def _difference(a: _Values, b: _Values) -> _Values:
+    mask = (1 << a.term.width) - 1
+    return _Values(sub(a.term, b.term), [(x - y) & mask for x, y in zip(a.values, b.values, strict=True)])
+
+
+def _narrow(v: _Values) -> Iterable[Condition]:
+    """Both bounds of what varies by a few only, or its value."""
+    numbers = v.signed()
+    least, greatest, width = min(numbers), max(numbers), v.term.width
+    if least == greatest and abs(least) < _LARGEST_STEP:
+        yield equal(v.term, constant(least, width))
+    elif greatest - least < _LARGEST_STEP and max(-least, greatest) < _LARGEST_STEP:
+        yield negation(signed_less(v.term, constant(least, width)))
+        yield signed_less(v.term, constant(greatest + 1, width))
 
 
 def _bounds(v: _Values, weaker: dict[Condition, Condition]) -> Iterable[Condition]:

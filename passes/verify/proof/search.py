@@ -76,6 +76,8 @@ class _Search:
         self.found: dict[Pair, Relations] = {START: Relations(ENTRY, 0, 0)}
         self.found[START].edges = self._edges(START)
         self.waiting: list[Pair] = [START]
+        self.guessers: dict[Pair, Guesser] = {}
+        self.tried: dict[Pair, set[Condition]] = {}
         self.sites = Sites()
 
     def run(self) -> Certificate:
@@ -135,12 +137,29 @@ class _Search:
             relations = self.found[pair] = self._guess(pair, found)
             self.waiting.append(pair)
         before = (relations.weakened, tuple(relations.conditions))
+        symbols = len(relations.symbols)
         while self._weaken_terms(relations, found, where):
             pass
+        if len(relations.symbols) > symbols:
+            self._guess_again(pair, relations)
         rewriter = self._rewriter(relations, found, where)
         relations.conditions = list(dict.fromkeys(self._kept(relations, found, rewriter)))
         if (relations.weakened, tuple(relations.conditions)) != before and pair not in self.waiting:
             self.waiting.append(pair)
+
+    def _guess_again(self, pair: Pair, relations: Relations) -> None:
+        """Conditions on symbols that took the place of terms: a path that came first had said what they are."""
+        tried = self.tried.setdefault(pair, set(relations.conditions))
+        new = [c for c in self.guessers[pair].about_symbols(relations) if c not in tried]
+        tried.update(new)
+        relations.conditions += new
+        if new:  # every way here has to bear them out
+            name = _name(pair)
+            self.waiting += [
+                other
+                for other, known in self.found.items()
+                if other not in self.waiting and any(edge.target == name for edge in known.edges)
+            ]
 
     def _kept(self, relations: Relations, found: Arrival, rewriter: Rewriter) -> Iterator[Condition]:
         for condition in relations.conditions:
@@ -231,6 +250,7 @@ class _Search:
                 if self.opaque(machine.side, name):
                     opaque.append((machine.side, name))
         guesser = Guesser(rows, [dict(run.entry) for run in self.runs], opaque)
+        self.guessers[pair] = guesser
         relations = guesser.relations(_name(pair), pair, arrived, self._own_conditions(found))
         relations.edges = self._edges(pair)
         return relations
