@@ -159,8 +159,9 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         proved = sum(row["verdict"] == "proved" for row in found)
         sense = "".join(f", {s} aside" for s in found[0]["aside"])
         whole += sums
+        what = f"{kernel}, guarded" if rewrite == GUARDED else rewrite
         yield (
-            f"| {frontend} | {f'{kernel}, guarded' if rewrite == GUARDED else rewrite}{sense} | {unroll}x | {proved}/{len(found)} "
+            f"| {frontend} | {what}{sense} | {unroll}x | {proved}/{len(found)} "
             f"| {statistics.median(seconds):.1f} | {max(seconds):.1f} | {max(sums, default=0):.1f} |"
         )
     good = sum(row["verdict"] == "proved" for row in rows)
