@@ -9,7 +9,7 @@ from typing import Final
 from hybridcc.passes.verify.proof import alignment as al
 from hybridcc.passes.verify.proof import payloads
 from hybridcc.passes.verify.proof.certificate import Certificate
-from hybridcc.passes.verify.proof.checker import order_is_free
+from hybridcc.passes.verify.proof.checker import Rejected, order_is_free
 from hybridcc.passes.verify.proof.premises import Premises
 from hybridcc.passes.verify.proof.program import Program
 from hybridcc.passes.verify.proof.sampling import entry_values, satisfies, varied
@@ -20,6 +20,8 @@ from hybridcc.passes.verify.proof.trace import STEP_LIMIT, Tracer
 LAUNCHES: Final = 1600
 BATCH: Final = 100
 ROWS: Final = 130
+TRIES: Final = 3
+"""Searches, each with as many rows again, before a failed obligation is taken for the answer."""
 ENDLESS: Final = 60
 """Launches given up after STEP_LIMIT steps before no more is tried: each costs as much as hundreds of short ones."""
 HINTS: Final = 12
@@ -46,15 +48,19 @@ class Sample:
         )
         self._rng = random.Random(seed)
         self._launches = self._endless = 0
+        self.tries = 1
         self.runs: list[al.Run] = []
         self.aligned = al.align(self.runs, self.opaque)
 
     def gather(self, hint: dict[str, int] | None = None) -> None:
-        """Launch until every pair has enough rows, or until LAUNCHES. Raises Differs.
+        """Launch until every pair has enough rows, or until LAUNCHES; called again, until it has as many more. Raises
+        Differs.
 
         Too few rows are the one known cause of proofs that depend on the seed: a pair needs more than a guess has
         unknowns. Every other launch is much like one that saw a pair with too few, or much like ``hint``.
         """
+        if hint is None and self._launches:
+            self._launches, self.tries = 0, self.tries + 1
         rare = self._launch(hint) if hint is not None else []
         while self._launches < LAUNCHES and self._endless <= ENDLESS:
             for number in range(BATCH):
@@ -66,7 +72,7 @@ class Sample:
                     self._launch(entry_values(self.base, self.premises, self._rng))
             self._launches += BATCH
             self.aligned = al.align(self.runs, self.opaque)
-            few = [rows for rows in self.aligned.rows.values() if len(rows) < ROWS]
+            few = [rows for rows in self.aligned.rows.values() if len(rows) < ROWS * self.tries]
             if not few:
                 return
             rare = [self.runs[row.run] for rows in few for row in rows]
@@ -121,3 +127,8 @@ def search(
                 raise
             hints.append(hint)
             sample.gather(hint)
+        except Rejected:
+            # A guess that rests on few rows can say too much of one register and too little of another.
+            if sample.tries >= TRIES:
+                raise
+            sample.gather()
