@@ -202,11 +202,12 @@ def optimize_facts(outcome: Any) -> dict[str, Any]:
 
 def cuda_cpp(case: Case, arrays: Sequence[Any]) -> Callable[[], object]:
     """The kernel in CUDA C++ at the same launch shape, its parameters prepared."""
+    from benchmarks import cuda_cpp as compiler
     from hybridcc.runtime.device import current
     from hybridcc.runtime.driver import bindings, call
     from hybridcc.runtime.launch import LoadedKernel, geometry
 
-    loaded = LoadedKernel(nvrtc(CUDA_CPP, current().arch), case.name)
+    loaded = LoadedKernel(compiler.compile(CUDA_CPP, current().arch).cubin, case.name)
     addresses = [array.__cuda_array_interface__["data"][0] for array in arrays]
     layout = f"@{len(addresses)}Q{len(case.extents)}i"
     memory = ctypes.create_string_buffer(struct.pack(layout, *addresses, *case.extents))
@@ -218,34 +219,6 @@ def cuda_cpp(case: Case, arrays: Sequence[Any]) -> Callable[[], object]:
     launch = bindings().cuLaunchKernel
     keep = (memory, pointers)
     return lambda: (call(launch, loaded.function, *shape, address, 0), keep)
-
-
-def nvrtc(source: str, arch: str) -> bytes:
-    """A cubin by NVRTC with its own defaults (-O3, contraction on), as CuPy compiles a RawModule."""
-    from cuda.bindings import nvrtc as api
-
-    from hybridcc.runtime import toolchain
-
-    library = toolchain.load("nvrtc")
-    for builtins in library.parent.glob("libnvrtc-builtins.so.*"):  # NVRTC looks for it by name, not beside itself
-        ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
-
-    def call(function: Callable[..., Any], *arguments: Any) -> Any:
-        status, *rest = function(*arguments)
-        if int(status) != 0:
-            raise RuntimeError(f"{function.__name__} gives {status}")
-        return rest[0] if rest else None
-
-    program = call(api.nvrtcCreateProgram, source.encode(), b"first_light.cu", 0, [], [])
-    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17"]
-    status, *_ = api.nvrtcCompileProgram(program, len(options), options)
-    if int(status) != 0:
-        log = b" " * call(api.nvrtcGetProgramLogSize, program)
-        call(api.nvrtcGetProgramLog, program, log)
-        raise RuntimeError(log.decode())
-    code = b" " * call(api.nvrtcGetCUBINSize, program)
-    call(api.nvrtcGetCUBIN, program, code)
-    return code
 
 
 def outputs(launches: dict[str, Callable[[], object]], output: Any) -> dict[str, np.ndarray]:
@@ -343,6 +316,7 @@ def launch_cost(results: dict[str, Any]) -> None:
 
 def rehearse(case: Case, results: dict[str, Any], given: argparse.Namespace) -> None:
     """Compile, replay, splice, check and assemble for sm_90; run the kernel on the executor; compile the CUDA C++."""
+    from benchmarks import cuda_cpp as compiler
     from hybridcc.building import build
 
     print(f"\n== {case.name} (rehearsal)", flush=True)
@@ -361,7 +335,7 @@ def rehearse(case: Case, results: dict[str, Any], given: argparse.Namespace) -> 
     print(f"  {architecture.selection.reason}")
     for name, fate in row["candidates"].items():
         print(f"  {name}: {fate}")
-    row["cuda_cpp_bytes"] = len(nvrtc(CUDA_CPP, "sm_90"))
+    row["cuda_cpp_bytes"] = len(compiler.compile(CUDA_CPP, "sm_90").cubin)
     kernel = kernel_of(case)
     grid, block, arguments = kernel.examples()
     kernel[grid, block].execute(*arguments)
