@@ -60,6 +60,8 @@ class Race:
     """Further comparisons by what was compared (another launch shape, -O0): why it was not, empty if it was."""
     guards: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """By variant and guarded rewrite: how many threads took it, and how many the original, on the raced values."""
+    differences: Mapping[str, str] = field(default_factory=dict)
+    """By contender that was free to: how its memory first differed from the baseline's."""
 
     @property
     def checks(self) -> int:
@@ -84,6 +86,7 @@ class _Heard:
     notes: dict[str, str] = field(default_factory=dict)
     guards: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
+    differences: dict[str, str] = field(default_factory=dict)
     runs: int = 0
 
 
@@ -147,7 +150,7 @@ def _conclude(heard: _Heard, names: Sequence[str], timed: bool, threads: int, wo
         measurements = {name: _believed(name, each, heard, threads, work) for name, each in measurements.items()}
     return Race(
         measurements, control, tuple(heard.deviations), heard.facts, tuple(heard.samples), heard.void,
-        heard.next_step, heard.compared, heard.notes, heard.guards,
+        heard.next_step, heard.compared, heard.notes, heard.guards, heard.differences,
     )  # fmt: skip
 
 
@@ -276,6 +279,8 @@ def _deviates(message: Mapping[str, Any], heard: _Heard) -> None:
     if name in (BASELINE, CONTROL):
         heard.void = f"the baseline's own bytes, run again, differ: {what}"
         heard.next_step = "a race compares bit for bit; make the kernel deterministic"
+    elif message.get("free"):
+        heard.differences.setdefault(name, what)
     elif name not in heard.out:
         heard.out.add(name)
         heard.deviations.append(Deviation(name, what))

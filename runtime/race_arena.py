@@ -128,11 +128,12 @@ def load(arena: Arena, name: str, file: str, entry: str) -> Runner:
         loaded.set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", arena.job.shared_bytes, device.current().ordinal)
     runner = Runner(name, loaded)
     arena.loaded.append(runner)
+    parameters = arena.job.own.get(name, arena.job.parameters)
     for each in arena.sets:
-        data = arena.job.parameters.filled(each.addresses)
+        data = parameters.filled(each.addresses)
         memory = ctypes.create_string_buffer(data, len(data))
         base = ctypes.addressof(memory)
-        offsets = arena.job.parameters.offsets
+        offsets = parameters.offsets
         pointers = (ctypes.c_void_p * len(offsets))(*(base + offset for offset in offsets))
         runner.parameters.append((memory, pointers))
     return runner

@@ -80,7 +80,7 @@ def check_all(arena: Arena, expected: Expected, phase: str) -> None:
 
 def check(arena: Arena, name: str, expected: Expected, phase: str) -> None:
     """At least ``job.compared`` launches of the contender (of the baseline and the control two). One that deviates
-    never runs again: it may have written anywhere."""
+    never runs again, unless it is free to: it may have written anywhere."""
     tell("begin", contender=name, phase=phase)
     runner = arena.runners[name]
     starts: list[tuple[tuple[int, ...], BufferSet]] = [((), expected.plain)]
@@ -123,10 +123,12 @@ def _deviates(arena: Arena, name: str, phase: str, wanted: BufferSet, index: int
 
 
 def _expel(arena: Arena, name: str, phase: str, found: Difference, poisoned: bool) -> None:
-    tell("check", contender=name, phase=phase, equal=False, poisoned=poisoned, launches=1, **asdict(found))
+    free = name in arena.job.free and not found.outside
+    tell("check", contender=name, phase=phase, equal=False, free=free, poisoned=poisoned, launches=1, **asdict(found))
     for each in arena.sets:
         race_memory.repaint(each)
-    del arena.runners[name]
+    if not free:
+        del arena.runners[name]
 
 
 # --- further comparisons, once per race ---
@@ -222,4 +224,5 @@ def _compare(
 
 
 def _variants(arena: Arena) -> tuple[str, ...]:
-    return tuple(name for name in arena.runners if name not in (BASELINE, CONTROL))
+    """Those that have to leave what the baseline leaves."""
+    return tuple(name for name in arena.runners if name not in (BASELINE, CONTROL, *arena.job.free))

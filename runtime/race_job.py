@@ -6,9 +6,9 @@ import json
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,9 @@ class Contender:
     """One cubin in a race; the baseline is called ``baseline``. race_entrants makes all of it from PTX.
 
     ``twins`` are the same PTX assembled with -O3 and -O0, both with -fmad=false, to be compared with one another, and
-    ``untwinned`` says why there are none; ``counted`` is a clone that counts how often its guards hold.
+    ``untwinned`` says why there are none; ``counted`` is a clone that counts how often its guards hold. ``free`` is one
+    that need not leave what the baseline leaves: that is told, and it races on. ``parameters`` are its own, where it
+    does not take the baseline's.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Contender:
     twins: tuple[bytes, bytes] | None = None
     counted: bytes = b""
     untwinned: str = "not assembled so"
+    free: bool = False
+    parameters: Parameters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,10 @@ class Job:
     """(grid, block) besides the caller's at which memory is compared, where the baseline allows it."""
     scrub: bool = True
     """Whether shared memory is filled before compared launches."""
+    free: tuple[str, ...] = ()
+    """Contenders that race on whatever they leave."""
+    own: Mapping[str, Parameters] = field(default_factory=dict)
+    """Parameters of contenders that do not take ``parameters``."""
 
 
 def job_of(
@@ -126,27 +134,37 @@ def job_of(
         twins=tuple(c.name for c in contenders if c.twins is not None),
         counted=tuple(c.name for c in contenders if c.counted),
         shapes=other_shapes(launch),
+        free=tuple(c.name for c in contenders if c.free),
+        own={c.name: c.parameters for c in contenders if c.parameters is not None},
     )
 
 
 def parameters_of(arguments: Sequence[Argument], launch: Launch) -> Parameters:
     """Raises InputError when the values do not fit the arguments."""
-    roots = {id(root): index for index, root in enumerate(buffers(launch))}
+    types = [PTX_NUMPY[each.ptx_type] for argument in arguments for each in argument.fields]
     flat = flatten(arguments, launch.values)
+    values = [
+        value if isinstance(value, np.ndarray) else np.asarray(value).astype(type_)[()]
+        for type_, value in zip(types, flat, strict=True)
+    ]
+    return packed(values, launch)
+
+
+def packed(values: Sequence[object], launch: Launch) -> Parameters:
+    """Parameters in this order, each aligned to its size: arrays (of the launch's memory) by address, NumPy scalars as
+    they are."""
+    roots = {id(root): index for index, root in enumerate(buffers(launch))}
     data = bytearray()
     offsets: list[int] = []
     pointers: list[Pointer] = []
-    types = [field.ptx_type for argument in arguments for field in argument.fields]
-    for ptx_type, value in zip(types, flat, strict=True):
-        size = np.dtype(PTX_NUMPY[ptx_type]).itemsize
-        data += b"\0" * (-len(data) % size)
+    for value in values:
+        piece = b"\0" * 8 if isinstance(value, np.ndarray) else np.asarray(value).tobytes()
+        data += b"\0" * (-len(data) % len(piece))
         offsets.append(len(data))
         if isinstance(value, np.ndarray):
             root = buffer_of(value)
             pointers.append(Pointer(len(data), roots[id(root)], address_of(value) - address_of(root)))
-            data += b"\0" * size
-        else:
-            data += np.asarray(value).astype(PTX_NUMPY[ptx_type]).tobytes()
+        data += piece
     return Parameters(bytes(data), tuple(offsets), tuple(pointers))
 
 
@@ -177,20 +195,24 @@ def write(folder: Path, job: Job, contenders: Sequence[Contender], launch: Launc
 
 def write_job(folder: Path, job: Job) -> None:
     data = asdict(job)
-    data["parameters"]["data"] = job.parameters.data.hex()
+    for each in (data["parameters"], *data["own"].values()):
+        each["data"] = each["data"].hex()
     (folder / JOB).write_text(json.dumps(data))
 
 
 def read(folder: Path) -> Job:
     data: dict[str, Any] = json.loads((folder / JOB).read_text())
-    given = data.pop("parameters")
-    parameters = Parameters(
-        bytes.fromhex(given["data"]), tuple(given["offsets"]), tuple(Pointer(**each) for each in given["pointers"])
-    )
+    parameters = _read_parameters(data.pop("parameters"))
+    own = {name: _read_parameters(given) for name, given in data.pop("own").items()}
     tuples = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
     tuples["contenders"] = tuple((name, entry) for name, entry in data["contenders"])
     tuples["shapes"] = tuple((tuple(grid), tuple(block)) for grid, block in data["shapes"])
-    return Job(parameters=parameters, **{**data, **tuples})
+    return Job(parameters=parameters, own=own, **{**data, **tuples})
+
+
+def _read_parameters(given: Mapping[str, Any]) -> Parameters:
+    pointers = tuple(Pointer(**each) for each in given["pointers"])
+    return Parameters(bytes.fromhex(given["data"]), tuple(given["offsets"]), pointers)
 
 
 def other_shapes(launch: Launch) -> tuple[tuple[Shape, Shape], ...]:

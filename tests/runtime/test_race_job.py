@@ -35,7 +35,9 @@ def test_a_job_reads_back_as_it_was_written(tmp_path):
     arguments = arguments_of("float32[::1]", "float32[:]", "int32", "float64", "float32[:, ::1]")
     whole = np.arange(20, dtype=np.float32)
     launch = Launch((2, 1, 1), (32, 1, 1), (whole, whole[4::2], np.int32(-7), np.float64("nan"), np.ones((3, 2), "f4")))
-    job = job_of(arguments, launch)
+    own = race_job.packed((whole[4::2], np.uint8(7), np.float64(2.5)), launch)
+    assert own.offsets == (0, 8, 16)
+    job = replace(job_of(arguments, launch), free=("v",), own={"v": own})
     race_job.write(tmp_path, job, [Contender("baseline", b"\x7fELF", "k"), Contender("v", b"other", "k")], launch)
     assert race_job.read(tmp_path) == job
     assert (tmp_path / "v.cubin").read_bytes() == b"other"

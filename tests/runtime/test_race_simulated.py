@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hybridcc.passes.kernel import Argument, ArrayType, Field
 from hybridcc.passes.verify.launch import Launch
-from hybridcc.runtime import race_children
+from hybridcc.runtime import race_children, race_job
 from hybridcc.runtime.device import Device
 from hybridcc.runtime.race import COMPARED, Contender, race
 from hybridcc.runtime.race_children import Children
@@ -77,6 +78,32 @@ def test_a_variant_that_misbehaves_is_out_and_the_others_are_raced(does):
     assert not raced.void, raced.void
     assert [d.contender for d in raced.deviations] == ["bad"], raced.deviations
     assert set(raced.measurements) == {"good"}
+
+
+def test_one_that_is_free_to_differ_races_on_and_its_difference_is_told():
+    other = replace(contender("other", 10.0, does="is right for ten calls"), free=True)
+    raced = run(other, contender("good"), budget_s=2.0)
+    assert not raced.void, raced.void
+    assert raced.deviations == ()
+    assert raced.measurements["other"].kind == "faster"
+    assert "byte 0 of buffer 1 holds" in raced.differences["other"]
+    assert set(raced.differences) == {"other"}
+
+
+def test_one_that_is_free_to_differ_is_out_where_it_leaves_its_buffers():
+    raced = run(replace(contender("bad", does="writes out of bounds"), free=True), contender("good"))
+    assert [d.contender for d in raced.deviations] == ["bad"], raced.deviations
+
+
+def test_a_contender_may_have_parameters_of_its_own():
+    """Here the same two pointers; and the other way round, where it writes what it should read."""
+    values = (np.arange(SIZE, dtype=np.float32), np.zeros(SIZE, np.float32))
+    launch = Launch((4, 1, 1), (64, 1, 1), values)
+    same = replace(contender("same"), parameters=race_job.packed(values, launch))
+    turned = replace(contender("turned"), parameters=race_job.packed(values[::-1], launch))
+    raced = race(contender("baseline"), [same, turned], arguments(), launch, DEVICE, budget_s=0.5)
+    assert [d.contender for d in raced.deviations] == ["turned"], raced.deviations
+    assert raced.compared["same"] >= COMPARED
 
 
 def test_a_variant_that_never_ends_is_killed(monkeypatch):
