@@ -11,6 +11,7 @@ its samples. Medians of 7 launches, arguments restored before each, clocks as fo
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shutil
 import sys
@@ -30,7 +31,7 @@ def main() -> int:
     options.add_argument("--out", type=Path)
     options.add_argument("--rehearse", action="store_true")
     options.add_argument("--only", nargs="*", default=[])
-    options.add_argument("--raw", action="store_true", help="keep ncu's own CSV of the first kernel")
+    options.add_argument("--raw", action="store_true", help="keep each instruction's samples in ncu-KERNEL.txt")
     given = options.parse_args()
     from profile_kernels import cases
 
@@ -138,11 +139,19 @@ def by_nsight(kernel: Any, launch: Any, regions: Any, given: Any, name: str) -> 
         return "not measured: no ncu"
     try:
         code, samples = nsight.run(kernel, launch, "sm_90")
+        if given.raw and given.out is not None:
+            _keep(given.out / f"ncu-{name}.txt", code, samples)
         counts = nsight.by_block(code, samples)
     except ProfileError as error:
         return f"not measured: {error.what}"
     total = sum(samples.counts)
     return {r.id: round(nsight.share_of(counts, r, total), 3) for r in regions}
+
+
+def _keep(path: Path, code: Any, samples: Any) -> None:
+    """For each machine instruction its samples and commonest stall, what ncu shows, and our block and text."""
+    rows = itertools.zip_longest(samples.counts, samples.stalls, samples.sass, code.blocks, code.text, fillvalue="-")
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
 
 
 if __name__ == "__main__":
