@@ -127,30 +127,32 @@ def on_device(name: str, kernel: Any, launch: Any, exact: Any, large: tuple, giv
     total, part = sum(found.profile.counts), sum(sampled.profile.counts)
     row["sampled_overhead"] = round(sampled.counting_overhead, 3)
     row["sampled_count_ratio"] = round(part / total, 4) if total else None
-    row["ncu"] = by_nsight(kernel, big, regions, given, name)
+    row["ncu"], row["ncu_own"] = by_nsight(kernel, big, regions, given, name)
     return row
 
 
-def by_nsight(kernel: Any, launch: Any, regions: Any, given: Any, name: str) -> Any:
+def by_nsight(kernel: Any, launch: Any, regions: Any, given: Any, name: str) -> tuple[Any, ...]:
+    """Each region's part of all samples, and of those in which no other warp was served in its place."""
     from hybridcc.errors import ProfileError
     from hybridcc.runtime import nsight
 
     if shutil.which("ncu") is None:
-        return "not measured: no ncu"
+        return "not measured: no ncu", ""
     try:
         code, samples = nsight.run(kernel, launch, "sm_90")
         if given.raw and given.out is not None:
             _keep(given.out / f"ncu-{name}.txt", code, samples)
-        counts = nsight.by_block(code, samples)
+        both = [(one, nsight.by_block(code, one)) for one in (samples, samples.own())]
     except ProfileError as error:
-        return f"not measured: {error.what}"
-    total = sum(samples.counts)
-    return {r.id: round(nsight.share_of(counts, r, total), 3) for r in regions}
+        return f"not measured: {error.what}", ""
+    return tuple({r.id: round(nsight.share_of(counts, r, sum(one.counts)), 3) for r in regions} for one, counts in both)
 
 
 def _keep(path: Path, code: Any, samples: Any) -> None:
     """For each machine instruction its samples and commonest stall, what ncu shows, and our block and text."""
-    rows = itertools.zip_longest(samples.counts, samples.stalls, samples.sass, code.blocks, code.text, fillvalue="-")
+    rows = itertools.zip_longest(
+        samples.counts, samples.ready, samples.stalls, samples.sass, code.blocks, code.text, fillvalue="-"
+    )
     path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
 
 

@@ -63,20 +63,25 @@ def located_code(kernel: Kernel, arch: str) -> Located:
 
 def by_block(code: Located, samples: Samples) -> dict[int, int]:
     """Samples of each block. Raises ProfileError(NSIGHT) where the CSV is of other machine code."""
-    ours = [t.split()[0 if not t.startswith("@") else 1] for t in code.text]
-    theirs = [t.split()[0 if not t.startswith("@") else 1] for t in samples.sass]
-    # Subroutines of the assembler's own (slow paths of division and roots) follow the kernel: they are no block's.
-    if ours != theirs[: len(ours)]:
+    ours, theirs = _opcodes(code.text), _opcodes(samples.sass)
+    # Subroutines of the assembler's own (slow paths of division and roots) stand before or behind the kernel: they are
+    # no block's.
+    at = [n for n in range(len(theirs) - len(ours) + 1) if theirs[n : n + len(ours)] == ours]
+    if len(at) != 1:
         raise ProfileError(
             "NSIGHT",
             f"the CSV shows {len(theirs)} machine instructions that are not this kernel's {len(ours)}",
             next_step="export it of the kernel's own baseline, or let `hybridcc profile --ncu run` launch it",
         )
     found: dict[int, int] = {}
-    for block, count in zip(code.blocks, samples.counts, strict=False):
+    for block, count in zip(code.blocks, samples.counts[at[0] :], strict=False):
         if block is not None:
             found[block] = found.get(block, 0) + count
     return found
+
+
+def _opcodes(text: Sequence[str]) -> list[str]:
+    return [t.split()[1 if t.startswith("@") else 0] for t in text]
 
 
 def run(kernel: Kernel, launch: Launch, arch: str, *, options: Sequence[str] = OPTIONS) -> tuple[Located, Samples]:

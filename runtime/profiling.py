@@ -128,15 +128,18 @@ def _measure(
         timing = timing_clone(kernel.ptx, kernel.entry, timed)
         codes.append(_load(bench, assemble(timing.ptx, device.arch), kernel.entry, timing))
     found = [_results(bench, code, expected, kernel) for code in codes]
+    shares: list[tuple[float, ...]] = []
     for _ in range(REPEATS):
         for code in codes:
             assert code.seconds is not None
             code.seconds.append(bench.run(code))
+            if isinstance(code.clone, TimingClone):
+                shares.append(code.clone.shares(_buffer(code)))
     profile = _profile(kernel, launch, cubin, counting, found[1])
     if timed:
-        assert isinstance(codes[2].clone, TimingClone)
-        shares = codes[2].clone.shares(found[2])
-        profile = replace(profile, shares=dict(zip(codes[2].clone.regions, shares, strict=True)))
+        # Not of the first launch, whose warps wait together for code that no cache holds yet.
+        middle = [statistics.median(one) for one in zip(*shares, strict=True)]
+        profile = replace(profile, shares=dict(zip((r.id for r in timed), middle, strict=True)))
     medians = [statistics.median(code.seconds or [0.0]) for code in codes]
     return Measured(profile, medians[0], medians[1] / medians[0], medians[2] / medians[0] if len(medians) > 2 else None)
 
@@ -158,6 +161,10 @@ def _results(bench: _Bench, code: _Code, expected: list[bytes], kernel: Kernel) 
             f"an instrumented clone of {kernel.name} gave other outputs than the kernel",
             next_step="if the kernel gives the same outputs twice, report this with its PTX",
         )
+    return _buffer(code)
+
+
+def _buffer(code: _Code) -> bytes:
     return b"" if code.clone is None else race_memory.download(code.symbol, code.clone.buffer_bytes)
 
 

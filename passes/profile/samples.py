@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hybridcc.errors import ProfileError
 
 SOURCE_COLUMN = "Source"
+READY_COLUMN = "stall_not_selected"
 SAMPLE_COLUMNS = ("# Samples", "Samples", "Warp Stall Sampling (All Samples)", "Warp Stall Sampling (All Cycles)")
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """One kernel's machine instructions in address order, how often each was sampled, and its commonest stall."""
+    """One kernel's machine instructions in address order, how often each was sampled, and its commonest stall.
+
+    ``ready`` are the samples of each that found the warp able to issue while the scheduler served another: time that is
+    the other's. Where many warps share a multiprocessor the oldest is served first, and the ready ones pile up wherever
+    they last waited.
+    """
 
     sass: tuple[str, ...]
     counts: tuple[int, ...]
     stalls: tuple[str, ...]
+    ready: tuple[int, ...]
+
+    def own(self) -> Samples:
+        """Without the samples in which another warp was served."""
+        return replace(self, counts=tuple(c - r for c, r in zip(self.counts, self.ready, strict=True)))
 
 
 def read_csv(text: str, log: str = "") -> Samples:
@@ -40,6 +51,7 @@ def read_csv(text: str, log: str = "") -> Samples:
         tuple(row[source].strip(" ;") for row in body),
         tuple(_number(row[samples]) for row in body),
         tuple(_worst(row, names, stalls) for row in body),
+        tuple(_number(row[names.index(READY_COLUMN)]) if READY_COLUMN in names else 0 for row in body),
     )
 
 

@@ -45,8 +45,23 @@ def test_samples_become_shares_of_regions() -> None:
     assert sum(samples.counts) == 100
     assert samples.stalls[loop] == "stall_long_sb"
     assert share_of(by_block(code, samples), region, 100) == pytest.approx(0.75)
-    slow_path = (*code.text, "MUFU.RSQ R1, R2", "RET.ABS.NODEC R20 0x0")
-    assert by_block(code, read_csv(page(slow_path, {0: 1}))) == by_block(code, read_csv(page(code.text, {0: 1})))
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_the_assemblers_subroutines_before_and_behind_the_kernel_are_no_blocks(before: int) -> None:
+    code = located_code(load(str(EXAMPLE), ["sm_90"])[0].kernels[0], "sm_90")
+    slow_path = ("MUFU.RSQ R1, R2", "RET.ABS.NODEC R20 0x0")
+    text = (*slow_path[:before], *code.text, *slow_path)
+    found = by_block(code, read_csv(page(text, {before: 1, before + 7: 2, len(text) - 1: 9})))
+    assert found == by_block(code, read_csv(page(code.text, {0: 1, 7: 2})))
+
+
+def test_samples_in_which_another_warp_was_served_can_be_left_out() -> None:
+    head = COLUMNS + ',"stall_not_selected","stall_not_selected_not_issued"'
+    text = "\n".join([head, '"0x0","MOV R1, R2","9","9","2","3","4","0"', '"0x10","EXIT","1","1","0","0","0","0"'])
+    samples = read_csv(text)
+    assert (samples.counts, samples.ready) == ((9, 1), (4, 0))
+    assert samples.own().counts == (5, 1)
 
 
 def test_other_machine_code_is_refused() -> None:
