@@ -17,11 +17,12 @@ from hybridcc.ptx.targets import WARP_SIZE, target
 @dataclass(frozen=True, slots=True)
 class Work:
     """What every right kernel has to do in one launch: bytes moved from and to memory (not within the L2 cache), and
-    results of arithmetic, a fused multiply-add being one."""
+    results of arithmetic, a fused multiply-add being one; ``int32`` counts additions, comparisons and logic."""
 
     bytes: int = 0
     fp32: int = 0
     fp64: int = 0
+    int32: int = 0
 
 
 NO_WORK = Work()
@@ -51,7 +52,11 @@ def bounds(facts: Mapping[str, Any], threads: int, launches: int, work: Work = N
         clocks = int(facts["multiprocessors"]) * mhz
         warps = -(-threads // WARP_SIZE)
         found.append(Bound(warps / (clocks * on.partitions), "one instruction of each warp"))
-        for kind, count, rate in (("f32", work.fp32, on.fp32_per_clock), ("f64", work.fp64, on.fp64_per_clock)):
+        for kind, count, rate in (
+            ("f32", work.fp32, on.fp32_per_clock),
+            ("f64", work.fp64, on.fp64_per_clock),
+            ("i32", work.int32, on.int32_per_clock),
+        ):
             found.append(Bound(count / (clocks * rate), f"{clocks * rate / 1e6:.1f} T results of {kind} per second"))
     return tuple(found)
 

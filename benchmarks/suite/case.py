@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from hybridcc.errors import InputError
+from hybridcc.passes.kernel import Argument
 from hybridcc.passes.verify.launch import Launch, as_block, as_shape
 
 FOLDER = Path(__file__).with_name("kernels")
@@ -68,6 +69,13 @@ class Case:
     def launch(self, size: str) -> Launch:
         grid, block, values = self.make(*self.sizes[size])
         return Launch(as_shape(grid), as_block(block), tuple(values))
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """As they become PTX parameters, where Numba compiles the kernel."""
+        from hybridcc.frontends import numba_types
+
+        return tuple(numba_types.arguments(self.parameters, self.kernel.signatures[0]))
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ def verdict(us, work=NO_WORK, threads=1 << 20, launches=1, **facts):
         (100.0, Work(bytes=480_000_001), "GB/s"),
         (100.0, Work(fp32=3_345_408_000_00), "f32"),
         (100.0, Work(fp64=1_672_704_000_00), "f64"),
+        (100.0, Work(int32=1_672_704_000_00), "i32"),
     ],
 )
 def test_more_than_the_peak_is_impossible_and_the_peak_is_not(us, work, named):

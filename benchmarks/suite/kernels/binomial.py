@@ -10,7 +10,7 @@ import hybridcc
 NODES = 65
 """Room for trees of up to 64 steps."""
 
-SIZES = {"tiny": (40, 9), "small": (1 << 14, 64), "large": (1 << 18, 64)}
+SIZES = {"tiny": (40, 9), "small": (1 << 14, 64), "large": (1 << 17, 64)}
 TOLERANCE = 1e-3
 
 

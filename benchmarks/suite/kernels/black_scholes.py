@@ -7,7 +7,7 @@ from numba import cuda
 
 import hybridcc
 
-SIZES = {"tiny": (300,), "small": (1 << 18,), "large": (1 << 23,)}
+SIZES = {"tiny": (300,), "small": (1 << 18,), "large": (1 << 22,)}
 TOLERANCE = 1e-9
 
 

@@ -5,7 +5,7 @@ from numba import cuda, int32
 
 import hybridcc
 
-SIZES = {"tiny": (1000,), "small": (1 << 20,), "large": (1 << 26,)}
+SIZES = {"tiny": (1000,), "small": (1 << 20,), "large": (1 << 25,)}
 TOLERANCE = 0
 
 

@@ -5,7 +5,7 @@ from numba import cuda
 
 import hybridcc
 
-SIZES = {"tiny": (70, 45), "small": (2048, 512), "large": (1 << 15, 2048)}
+SIZES = {"tiny": (70, 45), "small": (2048, 512), "large": (1 << 14, 2048)}
 TOLERANCE = 1e-10
 
 

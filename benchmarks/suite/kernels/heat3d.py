@@ -5,7 +5,7 @@ from numba import cuda
 
 import hybridcc
 
-SIZES = {"tiny": (7, 10, 35), "small": (128, 128, 128), "large": (512, 512, 512)}
+SIZES = {"tiny": (7, 10, 35), "small": (128, 128, 128), "large": (256, 512, 512)}
 TOLERANCE = 1e-5
 
 

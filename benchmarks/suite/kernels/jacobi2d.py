@@ -5,7 +5,7 @@ from numba import cuda
 
 import hybridcc
 
-SIZES = {"tiny": (21, 34), "small": (1024, 1024), "large": (8192, 8192)}
+SIZES = {"tiny": (21, 34), "small": (1024, 1024), "large": (4096, 8192)}
 TOLERANCE = 1e-12
 
 

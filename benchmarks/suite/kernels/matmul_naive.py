@@ -5,7 +5,7 @@ from numba import cuda, float32
 
 import hybridcc
 
-SIZES = {"tiny": (17, 20, 33), "small": (256, 256, 256), "large": (2048, 2048, 2048)}
+SIZES = {"tiny": (17, 20, 33), "small": (256, 256, 256), "large": (1024, 1024, 1024)}
 TOLERANCE = 1e-3
 
 

@@ -6,7 +6,7 @@ from numba import cuda, float32
 import hybridcc
 
 TILE = 16
-SIZES = {"tiny": (32,), "small": (256,), "large": (2048,)}
+SIZES = {"tiny": (32,), "small": (256,), "large": (1024,)}
 TOLERANCE = 1e-3
 
 

@@ -7,7 +7,7 @@ from numba import cuda, float32
 
 import hybridcc
 
-SIZES = {"tiny": (97,), "small": (4096,), "large": (1 << 15,)}
+SIZES = {"tiny": (97,), "small": (4096,), "large": (1 << 14,)}
 TOLERANCE = 1e-3
 
 

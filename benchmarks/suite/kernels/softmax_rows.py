@@ -8,7 +8,7 @@ from numba import cuda, float32
 import hybridcc
 
 THREADS = 128
-SIZES = {"tiny": (3, 150), "small": (1024, 1024), "large": (1 << 14, 4096)}
+SIZES = {"tiny": (3, 150), "small": (1024, 1024), "large": (1 << 13, 4096)}
 TOLERANCE = 1e-4
 
 
