@@ -120,8 +120,9 @@ def test_a_baseline_that_is_not_deterministic_voids_the_race():
     assert raced.next_step
 
 
-def test_a_baseline_that_lives_at_one_launch_shape_is_raced_there():
-    raced = run(contender("v"), baseline=contender("baseline", does="faults elsewhere"))
+@pytest.mark.parametrize("does", ["faults elsewhere", "leaves its buffers elsewhere"])
+def test_a_baseline_that_lives_at_one_launch_shape_is_raced_there(does):
+    raced = run(contender("v"), baseline=contender("baseline", does=does))
     assert not raced.void
     assert "v" in raced.measurements
     assert "the baseline itself fails there" in raced.notes["another launch shape"]

@@ -367,6 +367,8 @@ def double(gpu: Simulated, launched: Launched) -> None:
         case "faults elsewhere" if launched.grid != what["grid"]:
             gpu.broken = Status.CUDA_ERROR_ILLEGAL_ADDRESS
             return
+        case "leaves its buffers elsewhere" if launched.grid != what["grid"]:
+            _words(y, size + 1024)[:] = 7  # up to the end of the red zone, as whoever writes too much does
         case "is wrong elsewhere" if launched.grid != what["grid"]:
             result[0] += 1
         case "never ends":

@@ -1,7 +1,8 @@
 #define THREADS 128
 
-extern "C" __global__ void softmax_rows(const float* __restrict__ x, float* __restrict__ out, int n) {
+extern "C" __global__ void softmax_rows(const float* __restrict__ x, float* __restrict__ out, int rows, int n) {
     __shared__ float shared[THREADS];
+    if (blockIdx.x >= rows) return;
     int t = threadIdx.x;
     const float* in = x + (size_t)blockIdx.x * n;
     float* to = out + (size_t)blockIdx.x * n;
