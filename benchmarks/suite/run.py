@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import facts
-from benchmarks.suite import results
+from benchmarks.suite import outputs, results
 from benchmarks.suite.build_all import build_all, read_all
 from benchmarks.suite.building import Built
 from benchmarks.suite.case import MEASURED, Case, load
@@ -33,6 +33,12 @@ OVERHEAD_S = 3.0
 """What a race is taken to need besides timing, until some have been held."""
 
 SAVE_EVERY_S = 30.0
+
+OUTPUTS_S = 30.0
+"""Kept for comparing what all contenders compute with NumPy, after the races."""
+
+LOOKED_AT = 3
+"""Cases for which stock's code is compared with what Numba loads."""
 
 
 @dataclass(slots=True)
@@ -56,6 +62,8 @@ class Run:
     rows: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
     overheads: list[float] = field(default_factory=list)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    stock_is_numbas: dict[str, bool] = field(default_factory=dict)
 
     def left(self) -> float:
         return self.options.seconds - (time.monotonic() - self.begin)
@@ -65,9 +73,10 @@ class Run:
         that proportion, since a round times them all. 0 where there is no time for it."""
         recent = self.overheads[-12:]
         overhead = sum(recent) / len(recent) if recent else OVERHEAD_S
-        if self.left() < overhead + LEAST_RACE_S:
+        left = self.left() - OUTPUTS_S
+        if left < overhead + LEAST_RACE_S:
             return 0.0
-        share = (self.left() - overhead * len(contenders)) * contenders[0] / sum(contenders)
+        share = (left - overhead * len(contenders)) * contenders[0] / sum(contenders)
         return min(MOST_RACE_S, max(LEAST_RACE_S, share))
 
 
@@ -91,6 +100,8 @@ def run(options: Options, device: Device, progress: Callable[[str], None]) -> di
         return results.write(_data(run, before, stamp, built, built_s, done), options.out, stamp)
 
     _race_all(run, built, device, lambda: save(False), progress)
+    save(False)
+    _check_outputs(run, built, progress)
     data = _data(run, before, stamp, built, built_s, True)
     progress(f"written to {results.write(data, options.out, stamp)}")
     return data
@@ -124,6 +135,28 @@ def _race_all(
                 saved = time.monotonic()
 
 
+def _check_outputs(run: Run, built: Mapping[str, Built], progress: Callable[[str], None]) -> None:
+    """The first failure ends it: after a launch that faults, nothing works in this process."""
+    for number, (name, each) in enumerate(built.items()):
+        if run.left() < 0:
+            run.failures.append({"part": "time", "error": f"outputs of {len(built) - number} cases were not checked"})
+            return
+        try:
+            case = load(name)
+            found = run.outputs[name] = outputs.check(case, each)
+            if number < LOOKED_AT:
+                run.stock_is_numbas[name] = outputs.stock_is_numbas(case, each)
+        except Exception as error:  # what was raced is not lost
+            traceback.print_exc()
+            run.failures.append({"part": f"{name}: outputs", "error": f"{type(error).__name__}: {error}"})
+            return
+        if not found["right"]:
+            run.failures.append({"part": f"{name}: outputs", "error": f"not what NumPy says: {found['errors']}"})
+        if not run.stock_is_numbas.get(name, True):
+            run.failures.append({"part": f"{name}: stock", "error": "Numba loads other machine code than was raced"})
+    progress(f"{len(run.outputs)} cases compared with NumPy")
+
+
 def told(row: Mapping[str, Any]) -> str:
     """A row in one line."""
     start = f"{row['kernel']:16s}{row['size']:6s}"
@@ -152,6 +185,8 @@ def _data(
         "build_seconds": round(built_s, 1),
         "summary": results.summary(run.rows, run.options.names),
         "kernels": run.rows,
+        "outputs": run.outputs,
+        "stock_is_numbas": run.stock_is_numbas,
         "failures": run.failures,
     }
 
