@@ -86,7 +86,7 @@ def longer_is_colder(rehearse: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"counts_equal": None}
     for origin in ("executed", "estimated") if rehearse else ("measured", "executed", "estimated"):
         hot = profile(kernel, launch, origin).hot
-        row[origin] = {h.region.id: round(h.best_share, 3) for h in hot}
+        row[origin] = {h.region.id: round(h.share, 3) for h in hot}
         row[f"{origin}_right"] = "2000" in hot[0].region.text
     return row
 
@@ -151,7 +151,7 @@ def by_nsight(kernel: Any, launch: Any, regions: Any, given: Any, name: str) -> 
 def _keep(path: Path, code: Any, samples: Any) -> None:
     """For each machine instruction its samples and commonest stall, what ncu shows, and our block and text."""
     rows = itertools.zip_longest(
-        samples.counts, samples.ready, samples.stalls, samples.sass, code.blocks, code.text, fillvalue="-"
+        samples.counts, samples.contended, samples.stalls, samples.sass, code.blocks, code.text, fillvalue="-"
     )
     path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
 

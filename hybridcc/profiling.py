@@ -35,6 +35,8 @@ class Profiled:
     measured: Measured | None = None
     nsight: Mapping[str, float] | None = None
     """Nsight Compute's share of samples, by region."""
+    nsight_own: Mapping[str, float] | None = None
+    """The same without the samples in which another warp was served."""
 
     @property
     def best(self) -> Profile:
@@ -133,14 +135,16 @@ def with_nsight(found: Profiled, launch: Launch | None, source: str) -> Profiled
         code, samples = nsight.run(found.kernel, launch, found.kernel.arch)
     else:
         code, samples = nsight.located_code(found.kernel, found.kernel.arch), read_csv(read_text(source)[0])
-    counts = nsight.by_block(code, samples)
-    total = sum(samples.counts)
-    shares = {one.region.id: nsight.share_of(counts, one.region, total) for one in found.hot}
-    ours = {one.region.id: one.best_share for one in found.hot}
+    shares, own = (
+        {one.region.id: nsight.share_of(counts, one.region, sum(some.counts)) for one in found.hot}
+        for some, counts in ((some, nsight.by_block(code, some)) for some in (samples, samples.own()))
+    )
+    ours = {one.region.id: one.share for one in found.hot}
     return replace(
         found,
         nsight=shares,
-        disagreements=(*found.disagreements, *disagreements([(found.best.origin, ours), ("nsight", shares)])),
+        nsight_own=own,
+        disagreements=(*found.disagreements, *disagreements([(found.best.origin, ours), ("nsight", own)])),
     )
 
 
@@ -157,6 +161,7 @@ def as_data(found: Profiled) -> dict[str, Any]:
         "counting_overhead": None if found.measured is None else found.measured.counting_overhead,
         "timing_overhead": None if found.measured is None else found.measured.timing_overhead,
         "nsight": None if found.nsight is None else dict(found.nsight),
+        "nsight_without_contention": None if found.nsight_own is None else dict(found.nsight_own),
         "profiles": [each.to_json() for each in found.profiles],
     }
 

@@ -134,11 +134,15 @@ def _tell(found: Profiled) -> None:
         bound = f"at most {one.bound:.2f}x" if one.bound < 100 else "no bound from the rest"
         line = f", {one.line}" if one.line else ""
         typer.echo(
-            f"  {one.region.id}: {100 * one.best_share:.0f} % of the time{clocks}; {bound}; limited by "
+            f"  {one.region.id}: {100 * one.share:.0f} % of the time{clocks}; {bound}; limited by "
             f"{one.limiter.value}{line}"
         )
-        if found.nsight is not None:
-            typer.echo(f"    {100 * found.nsight[one.region.id]:.0f} % of Nsight Compute's samples")
+        if found.nsight is not None and found.nsight_own is not None:
+            region = one.region.id
+            typer.echo(
+                f"    {100 * found.nsight[region]:.0f} % of Nsight Compute's samples, "
+                f"{100 * found.nsight_own[region]:.0f} % of those without contention"
+            )
         if one.skipped:
             typer.echo(f"    skipped: {one.skipped}")
     for words in (*best.notes, *found.failures):

@@ -33,7 +33,7 @@ def page(found: Profiled) -> str:
     regions = [
         {
             "id": one.region.id,
-            "share": f"{100 * one.best_share:.1f} %",
+            "share": f"{100 * one.share:.1f} %",
             "bound": f"{one.bound:.2f}x" if one.bound < 100 else "no bound",
             "limiter": one.limiter.value,
             "line": one.line,

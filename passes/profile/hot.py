@@ -30,19 +30,14 @@ class HotRegion:
 
     @property
     def bound(self) -> float:
-        return 1 + gain_of(self.best_share)
-
-    @property
-    def best_share(self) -> float:
-        """The measured share of the clock where there is one, else the modelled one."""
-        return self.share if self.clocks is None else self.clocks
+        return 1 + gain_of(self.share)
 
     @property
     def skipped(self) -> str:
         """Why the region is not worth a rewrite, or ""."""
         if self.region.ineligible is not None:
             return str(self.region.ineligible)
-        return str(below_bound(self.best_share)) if gain_of(self.best_share) < LEAST_GAIN else ""
+        return str(below_bound(self.share)) if gain_of(self.share) < LEAST_GAIN else ""
 
 
 def gain_of(share: float) -> float:
@@ -63,7 +58,7 @@ def hot_regions(kernel: Kernel, profile: Profile) -> tuple[HotRegion, ...]:
     if profile.key:
         profile.check(kernel)
     found = [_hot(region, profile) for region in find(kernel, profile)]
-    return tuple(sorted(found, key=lambda one: (-one.best_share, one.region.id)))
+    return tuple(sorted(found, key=lambda one: (-one.share, one.region.id)))
 
 
 def _hot(region: Region, profile: Profile) -> HotRegion:

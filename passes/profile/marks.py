@@ -39,7 +39,7 @@ def _begin(one: HotRegion, profile: Profile) -> str:
     bound = f"{one.bound:.2f}x" if one.bound < 100 else "none"
     words = [
         f"// hybridcc.region begin {one.region.id}",
-        f"share={100 * one.best_share:.1f}%",
+        f"share={100 * one.share:.1f}%",
         f"origin={profile.origin}",
         f"bound={bound}",
         f"limiter={one.limiter.value}",

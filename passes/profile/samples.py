@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hybridcc.errors import ProfileError
 
 SOURCE_COLUMN = "Source"
-READY_COLUMN = "stall_not_selected"
+CONTENTION_COLUMNS = ("stall_not_selected", "stall_math")
 SAMPLE_COLUMNS = ("# Samples", "Samples", "Warp Stall Sampling (All Samples)", "Warp Stall Sampling (All Cycles)")
 
 
@@ -16,19 +16,19 @@ SAMPLE_COLUMNS = ("# Samples", "Samples", "Warp Stall Sampling (All Samples)", "
 class Samples:
     """One kernel's machine instructions in address order, how often each was sampled, and its commonest stall.
 
-    ``ready`` are the samples of each that found the warp able to issue while the scheduler served another: time that is
-    the other's. Where many warps share a multiprocessor the oldest is served first, and the ready ones pile up wherever
-    they last waited.
+    ``contended`` are the samples of each that found the warp waiting for the issue slot or a math pipe which another
+    warp had: time that is the other's. Where many warps share a multiprocessor the oldest is served first, and the
+    others pile up wherever they first need the busy pipe, be it ever so seldom executed.
     """
 
     sass: tuple[str, ...]
     counts: tuple[int, ...]
     stalls: tuple[str, ...]
-    ready: tuple[int, ...]
+    contended: tuple[int, ...]
 
     def own(self) -> Samples:
-        """Without the samples in which another warp was served."""
-        return replace(self, counts=tuple(c - r for c, r in zip(self.counts, self.ready, strict=True)))
+        """Without the samples in which another warp was served in place of this one."""
+        return replace(self, counts=tuple(c - o for c, o in zip(self.counts, self.contended, strict=True)))
 
 
 def read_csv(text: str, log: str = "") -> Samples:
@@ -51,7 +51,7 @@ def read_csv(text: str, log: str = "") -> Samples:
         tuple(row[source].strip(" ;") for row in body),
         tuple(_number(row[samples]) for row in body),
         tuple(_worst(row, names, stalls) for row in body),
-        tuple(_number(row[names.index(READY_COLUMN)]) if READY_COLUMN in names else 0 for row in body),
+        tuple(sum(_number(row[names.index(c)]) for c in CONTENTION_COLUMNS if c in names) for row in body),
     )
 
 

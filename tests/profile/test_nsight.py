@@ -57,11 +57,13 @@ def test_the_assemblers_subroutines_before_and_behind_the_kernel_are_no_blocks(b
 
 
 def test_samples_in_which_another_warp_was_served_can_be_left_out() -> None:
-    head = COLUMNS + ',"stall_not_selected","stall_not_selected_not_issued"'
-    text = "\n".join([head, '"0x0","MOV R1, R2","9","9","2","3","4","0"', '"0x10","EXIT","1","1","0","0","0","0"'])
+    head = COLUMNS + ',"stall_not_selected","stall_math","stall_math_not_issued"'
+    text = "\n".join(
+        [head, '"0x0","MOV R1, R2","9","9","2","0","4","3","0"', '"0x10","EXIT","1","1","0","0","0","0","0"']
+    )
     samples = read_csv(text)
-    assert (samples.counts, samples.ready) == ((9, 1), (4, 0))
-    assert samples.own().counts == (5, 1)
+    assert (samples.counts, samples.contended) == ((9, 1), (7, 0))
+    assert samples.own().counts == (2, 1)
 
 
 def test_other_machine_code_is_refused() -> None:
