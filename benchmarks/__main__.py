@@ -47,6 +47,7 @@ def _run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _building(verb)
     verb.add_argument("--seconds", type=float, default=540.0, help="for all of it; no race is begun after")
     verb.add_argument("--built", type=Path, help="what `build` wrote; without it everything is built first")
+    verb.add_argument("--choices", type=Path, help="results of an earlier run: race what that one chose, alone")
     verb.add_argument("--sizes", nargs="+", choices=MEASURED, default=MEASURED)
     verb.add_argument("--out", type=Path, default=RESULTS, help="folder for <gpu>/suite-<time>.json")
     verb.add_argument("--rehearse", action="store_true", help="everything that needs no GPU, on the CPU's executor")
@@ -98,14 +99,25 @@ def run(given: argparse.Namespace) -> int:
     """Exit status 1 where something failed or a kernel is slower than stock."""
     if given.rehearse:
         return rehearse(given)
+    from benchmarks.suite import choices, results
     from benchmarks.suite.run import Options
     from benchmarks.suite.run import run as run_suite
     from hybridcc.runtime.device import current
 
+    device = current()
+    before = choices.of_results(results.read(given.choices), device.name) if given.choices else None
     options = Options(
-        given.only, given.rewriter, given.jobs, given.seconds, given.answers, given.out, given.built, given.sizes
+        given.only,
+        given.rewriter,
+        given.jobs,
+        given.seconds,
+        given.answers,
+        given.out,
+        given.built,
+        before,
+        given.sizes,
     )
-    data = run_suite(options, current(), _tell)
+    data = run_suite(options, device, _tell)
     _tell(json.dumps({name: data["summary"][name] for name in KEY_FIGURES}, indent=1))
     for failure in data["failures"]:
         _tell(f"failed: {failure['part']}: {failure['error'].splitlines()[0]}")
@@ -113,7 +125,9 @@ def run(given: argparse.Namespace) -> int:
 
 
 def rehearse(given: argparse.Namespace) -> int:
+    from benchmarks.suite.build_all import read_all
     from benchmarks.suite.case import load
+    from benchmarks.suite.rehearsing import misfits
     from benchmarks.suite.rehearsing import rehearse as one
 
     wrong = 0
@@ -124,7 +138,12 @@ def rehearse(given: argparse.Namespace) -> int:
         wrong += bool(bad)
         regions = ", ".join(f"{region} {share:.0%}" for region, share in found.regions.items()) or "no hot region"
         _tell(f"{name:16s} {'; '.join(bad) or 'as NumPy says, and the twin bit for bit'}; {regions}")
-    return _built(given, BUILT, "sm_90", given.seconds) or int(bool(wrong))
+    status = _built(given, BUILT, "sm_90", given.seconds)
+    for name, built in read_all(given.only, BUILT)[0].items():
+        wrong += bool(found := misfits(load(name), built))
+        if found:
+            _tell(f"{name}: {', '.join(found)} would be launched with parameters that it does not have")
+    return status or int(bool(wrong))
 
 
 def build(given: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.suite.building import FASTMATH, POLICIES, STOCK, TWIN, Built
 from benchmarks.suite.case import BEYOND_LOOPS, Case
+from benchmarks.suite.choices import Choices
 from hybridcc.passes.verify.launch import describe
 from hybridcc.runtime import race_job, race_roofline
 from hybridcc.runtime.device import Device
@@ -20,15 +21,21 @@ from hybridcc.runtime.race_roofline import Work
 COMPARED = 20
 """Launches of each rewrite whose memory is compared with stock Numba's."""
 
-LEAST = 0.99
-"""A ratio below this is a loss; above its inverse a win; a tie between."""
-
 
 def race_case(
-    case: Case, built: Built, size: str, device: Device, children: Children, budget_s: float
+    case: Case,
+    built: Built,
+    size: str,
+    device: Device,
+    children: Children,
+    budget_s: float,
+    before: Choices | None = None,
 ) -> dict[str, Any]:
-    """The row of the results. Raises HybridccError where no race can be held at all."""
+    """The row of the results; with ``before``, of what was chosen then. Raises HybridccError where no race can be held
+    at all."""
     begin = time.monotonic()
+    if before is not None:
+        built = before.left(built, size)
     launch = case.launch(size)
     twin = replace(built.twin, parameters=race_job.packed(case.cuda_arguments(*launch.values), launch))
     contenders = [built.fastmath, *(v.contender for v in built.variants), twin]
@@ -36,7 +43,10 @@ def race_case(
         built.stock, contenders, case.arguments, launch, device, budget_s=budget_s, children=children, compared=COMPARED
     )
     row = {**head(case, built, size), "launch": describe(launch), "budget_s": round(budget_s, 2)}
-    row |= judged(case, built, raced, launch.threads, Work(**case.work(*launch.values)))
+    chosen = {policy: choose(policy, built, raced) for policy in POLICIES}
+    if before is not None:
+        chosen = {policy: _kept(name, before) for policy, name in before.of(case.name, size).items()}
+    row |= judged(raced, chosen, launch.threads, Work(**case.work(*launch.values)))
     return {**row, "seconds": round(time.monotonic() - begin, 2)}
 
 
@@ -60,11 +70,10 @@ def head(case: Case, built: Built, size: str) -> dict[str, Any]:
     }
 
 
-def judged(case: Case, built: Built, raced: Race, threads: int, work: Work) -> dict[str, Any]:
-    """What the race came to: times, ratios over stock, what each policy chooses, and how far from the bound that is."""
+def judged(raced: Race, chosen: Mapping[str, Mapping[str, Any]], threads: int, work: Work) -> dict[str, Any]:
+    """What the race came to: times, ratios over stock of what each policy chose, and how far from the bound that is."""
     measured = raced.measurements
     times = times_of(raced)
-    chosen = {policy: choose(policy, built, raced) for policy in POLICIES}
     picks = {"stock": STOCK, FASTMATH: FASTMATH, TWIN: TWIN, **{p: c["variant"] for p, c in chosen.items()}}
     ratios = {side: 1.0 if name == STOCK else ratio_of(raced, name) for side, name in picks.items()}
     least = bound(raced.facts, threads, work)
@@ -114,6 +123,11 @@ def choose(policy: str, built: Built, raced: Race) -> dict[str, Any]:
         return {"variant": best, "code": "FASTER", "reason": f"{best} of {len(able)} that are {policy} or better"}
     code, reason = _why_stock(policy, built, raced, able, standing)
     return {"variant": STOCK, "code": code, "reason": reason}
+
+
+def _kept(name: str, before: Choices) -> dict[str, Any]:
+    code = "STOCK" if name == STOCK else "FASTER"
+    return {"variant": name, "code": code, "reason": f"chosen by the run of {before.made}"}
 
 
 def _why_stock(policy: str, built: Built, raced: Race, able: Sequence[str], standing: Sequence[str]) -> tuple[str, str]:

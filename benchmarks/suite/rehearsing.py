@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks import cuda_cpp
+from benchmarks.suite.building import Built
 from benchmarks.suite.case import Case, error_of
 from hybridcc.passes.arguments import flatten
 from hybridcc.passes.execute import execute
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch, copy
+from hybridcc.runtime import race_job
+from hybridcc.runtime.given_cubin import examine
 
 ARCH = "sm_90"
 
@@ -53,6 +57,30 @@ def rehearse(case: Case) -> Rehearsed:
         difference(case, own, twin),
         {region.id: round(region.share, 3) for region in regions_of(kernel) if region.eligible},
     )
+
+
+def misfits(case: Case, built: Built) -> tuple[str, ...]:
+    """Contenders whose machine code takes its parameters from other places than a race puts them."""
+    tiny = case.launch("tiny")
+    stock, twin = race_job.parameters_of(case.arguments, tiny), race_job.packed(case.cuda_arguments(*tiny.values), tiny)
+    found = []
+    for contender in (built.stock, built.fastmath, *(v.contender for v in built.variants), built.twin):
+        given = twin if contender is built.twin else stock
+        takes = examine(contender.cubin, contender.name).entry(contender.entry, contender.name).parameters
+        if _offsets(takes) != (*given.offsets, len(given.data)):
+            found.append(contender.name)
+    return tuple(found)
+
+
+def _offsets(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Where parameters of these sizes begin, each aligned to its own, and where the last one ends."""
+    found: list[int] = []
+    at = 0
+    for size in sizes:
+        at += -at % size
+        found.append(at)
+        at += size
+    return (*found, at)
 
 
 def run_numba(kernel: Kernel, given: Launch) -> Launch:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.suite.case import MEASURED
-from benchmarks.suite.racing import LEAST
-from benchmarks.suite.results import measured
+from benchmarks.suite.results import LEAST, measured
 
 Row = Mapping[str, Any]
 
@@ -29,8 +28,9 @@ launch shape, parameters of its own) run in one race ([docs/racing.md](../docs/r
 order, code and graphs loaded anew in every round, two processes, buffers rotated through twice the L2 cache. Ratios are
 stock Numba's time over the other's, medians over rounds; more is faster. Each policy chooses from the same race as
 hybridcc does: the fastest rewrite that it accepts and that the race calls faster, else stock Numba's own code, which
-counts 1.00. No kernel is left out of a mean; each counts once, with the geometric mean of its sizes. The bound is the
-least time that the GPU's bandwidth or arithmetic takes for what a kernel has to move and compute (`work` in its file).
+counts 1.00; or, where that is said, it chose in an earlier run and the race here is of what it chose. No kernel is
+left out of a mean; each counts once, with the geometric mean of its sizes. The bound is the least time that the GPU's
+bandwidth or arithmetic takes for what a kernel has to move and compute (`work` in its file).
 """
 
 
@@ -52,7 +52,8 @@ def _run(data: Mapping[str, Any]) -> Iterator[str]:
     known = ", ".join(f"{name} {versions[name]}" for name in ("numba-cuda", "nvidia-nvjitlink") if name in versions)
     driver = machine.get("driver_version") or "unknown"
     rewriters = ", ".join(data["rewriter"]) or "none"
-    yield f"{data['made']}, driver {driver}, {known}, rewriter: {rewriters}; {data['seconds']:.0f} s.\n"
+    before = f"; choices made beforehand, by the run of {data['choices']}" if data.get("choices") else ""
+    yield f"{data['made']}, driver {driver}, {known}, rewriter: {rewriters}; {data['seconds']:.0f} s{before}.\n"
     rows, summary = data["kernels"], data["summary"]
     yield from _summary(summary)
     for size in MEASURED:

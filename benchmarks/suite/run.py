@@ -16,8 +16,9 @@ from typing import Any
 from benchmarks.machine import facts
 from benchmarks.suite import outputs, results
 from benchmarks.suite.build_all import build_all, read_all
-from benchmarks.suite.building import Built
+from benchmarks.suite.building import STOCK, Built
 from benchmarks.suite.case import MEASURED, Case, load
+from benchmarks.suite.choices import Choices
 from benchmarks.suite.racing import race_case
 from hybridcc.errors import HybridccError
 from hybridcc.runtime.device import Device
@@ -50,6 +51,8 @@ class Options:
     samples: int
     out: Path
     built: Path | None = None
+    choices: Choices | None = None
+    """Of an earlier run: what it chose races alone."""
     sizes: Sequence[str] = MEASURED
 
 
@@ -115,14 +118,14 @@ def _race_all(
     cases: dict[str, Case] = {}
     with Children() as children:
         for number, (size, name) in enumerate(plan):
-            budget_s = run.race_s([len(built[each].variants) + 3 for _, each in plan[number:]])
+            budget_s = run.race_s([_contenders(run, built[each], size) for size, each in plan[number:]])
             if not budget_s:
                 left_out = len(plan) - number
                 run.failures.append({"part": "time", "error": f"{left_out} races were not begun: the time was up"})
                 break
             try:
                 case = cases.setdefault(name, load(name)) if name not in cases else cases[name]
-                row = race_case(case, built[name], size, device, children, budget_s)
+                row = race_case(case, built[name], size, device, children, budget_s, run.options.choices)
             except Exception as error:  # a run on a lent GPU must not be lost to one case
                 traceback.print_exc()
                 run.failures.append({"part": f"{name} {size}", "error": f"{type(error).__name__}: {error}"})
@@ -133,6 +136,13 @@ def _race_all(
             if time.monotonic() - saved > SAVE_EVERY_S:
                 save()
                 saved = time.monotonic()
+
+
+def _contenders(run: Run, built: Built, size: str) -> int:
+    """With the control."""
+    choices = run.options.choices
+    rewrites = len(built.variants) if choices is None else len(set(choices.of(built.name, size).values()) - {STOCK})
+    return rewrites + 3
 
 
 def _check_outputs(run: Run, built: Mapping[str, Built], progress: Callable[[str], None]) -> None:
@@ -189,6 +199,7 @@ def _data(
         "machine": before,
         "machine_after": _facts() if done else None,
         "rewriter": sorted({each.rewriter for each in built.values()}),
+        "choices": "" if run.options.choices is None else run.options.choices.made,
         "seconds": round(time.monotonic() - run.begin, 1),
         "build_seconds": round(built_s, 1),
         "summary": results.summary(run.rows, run.options.names),

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from benchmarks.suite import built_file, results
+from benchmarks.suite import built_file, choices, results
 from benchmarks.suite.building import Built, Variant
 from benchmarks.suite.case import Case
 from benchmarks.suite.racing import race_case
@@ -94,6 +94,24 @@ def test_the_summary_leaves_no_kernel_out(rows):
     assert (found["kernels"], found["proved"], found["losses"], found["min_ratio_vs_stock"]) == (1, 1, 0, 1.0)
     assert found["not_measured"] == ["other large", "other small"]
     assert found["losses_to_cuda_cpp"] == 2
+
+
+def test_what_an_earlier_run_chose_is_raced_alone(rows, monkeypatch):
+    monkeypatch.setattr(race_children, "WORKER", COMMAND)
+    monkeypatch.setenv(NOISE, json.dumps({"sigma": 0.001}))
+    earlier = {"machine": {"gpu": {"name": "Simulated GPU"}}, "made": "then", "kernels": list(rows)}
+    with pytest.raises(InputError, match="for Simulated GPU"):
+        choices.of_results(earlier, "another")
+    before = choices.of_results(earlier, "Simulated GPU")
+    assert before.of("double", "small") == {"proved": "baseline", "tested": "baseline"}
+    some = built(r0=(25.0, "proved"), r1=(8.0, "tested"), r2=(12.0, "proved"))  # r0 is slower this time
+    with Children() as children:
+        row = race_case(case(), some, "large", DEVICE, children, 3.0, before)
+        with pytest.raises(InputError, match="no r0"):
+            race_case(case(), built(r1=(8.0, "tested")), "large", DEVICE, children, 3.0, before)
+    assert set(row["variants"]) == {"r0", "r1"}
+    assert row["over_stock"]["proved"] == pytest.approx(20.8 / 25.8, rel=0.02)
+    assert results.summary([row], ["double"])["losses"] == 1
 
 
 def test_results_are_read_back_and_reported(rows, tmp_path):
