@@ -1,6 +1,6 @@
 """Rewrites that an adversary would try, by kinds: numbers, integers, registers of the hardware, memory, barriers,
-warps, loops, declarations. The prover alone is asked. It proves each kernel equal to itself, so that a refusal says something,
-and never its attack. One in twelve runs every time, all of them with the slow tests.
+warps, loops, declarations. The prover alone is asked. It proves each kernel equal to itself, so that a refusal says
+something, and never its attack. One in twelve runs every time, all of them with the slow tests.
 """
 
 from __future__ import annotations
