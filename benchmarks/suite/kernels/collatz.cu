@@ -3,7 +3,7 @@ extern "C" __global__ void collatz(const long long* __restrict__ start, int* __r
     if (i < n) {
         long long value = start[i];
         int count = 0;
-        while (value != 1) {
+        while (value > 1) {
             if (value % 2 == 0)
                 value /= 2;
             else

@@ -41,7 +41,7 @@ def collatz(start, steps):
     if i < start.shape[0]:
         value = start[i]
         n = 0
-        while value != 1:
+        while value > 1:
             if value % 2 == 0:
                 value //= 2
             else:
