@@ -35,6 +35,8 @@ from hybridcc.runtime.race_rounds import costs, time_rounds
 from hybridcc.runtime.race_statistics import CONTROL, rounds_for
 from hybridcc.runtime.race_timing import Stopwatch, prepare_batches
 
+TOO_FEW_ROUNDS = "the budget affords too few rounds"
+
 
 def serve() -> None:
     for line in sys.stdin:
@@ -87,7 +89,7 @@ def race(arena: Arena, facts: device.Device) -> None:
         load_and_block_s=[round(load_s, 6), round(block_s, 6)],
     )
     if rounds == 0:
-        raise Stop("the budget affords too few rounds", "give a larger budget_s, or smaller inputs")
+        raise Stop(TOO_FEW_ROUNDS, "give a larger budget_s, or smaller inputs")
     time_rounds(arena, rivals, rounds, blocks, watch, reader, expected)
     watch.close()
     check_all(arena, expected, "after")

@@ -38,6 +38,14 @@ def test_a_run_races_both_sizes_and_writes_what_it_found(tmp_path, monkeypatch):
     assert written["summary"] == data["summary"]
 
 
+def test_a_race_that_was_given_too_little_time_is_held_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "MOST_RACE_S", 0.3)
+    monkeypatch.setattr(run, "read_all", lambda *_: ({"double": built(r0=(12.0, "proved"))}, {}))
+    data = run.run(options(tmp_path, 100.0), DEVICE, lambda message: None)
+    assert [row["budget_s"] for row in data["kernels"]] == [0.9, 0.9]
+    assert data["summary"]["not_measured"] == []
+
+
 def test_what_there_is_no_time_for_is_listed_and_a_fault_loses_nothing(tmp_path, monkeypatch):
     def fault(case, built):
         raise DeviceError("it is made up", next_step="none")
