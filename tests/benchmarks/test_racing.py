@@ -1,13 +1,16 @@
 """Rows, choices and summary of a run: a case raced on the simulated GPU, results read back, the report written."""
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
 import pytest
 
+import benchmarks
 from benchmarks.suite import built_file, choices, results
 from benchmarks.suite.building import Built, Variant
 from benchmarks.suite.case import Case
@@ -85,6 +88,13 @@ def test_without_a_rewrite_stock_is_chosen_and_counts_one(rows):
     assert row["choices"]["proved"]["code"] == "NO_ANSWER"
     assert row["over_stock"]["proved"] == 1.0
     assert row["over_cuda_cpp"]["proved"] == pytest.approx(10.8 / 20.8, rel=0.02)
+
+
+def test_every_key_of_a_row_and_of_the_summary_is_documented(rows):
+    text = (Path(benchmarks.__file__).parent / "README.md").read_text()
+    documented = set(re.findall(r"`(\w+)`", text))
+    assert {key for row in rows for key in row} <= documented
+    assert set(results.summary(rows, ["double"])) - {"kernels_in_suite"} <= documented
 
 
 def test_the_summary_leaves_no_kernel_out(rows):
