@@ -20,8 +20,8 @@ from typing import Any, Final, TypeAlias
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "proof")]
 
-Key: TypeAlias = tuple[str, str, int, int]
-"""Kernel, rewrite, unroll, seed."""
+Key: TypeAlias = tuple[str, str, str, int, int]
+"""Frontend, kernel, rewrite, unroll, seed."""
 
 LAUNCHES: Final = 100
 TRIES: Final = 8
@@ -30,12 +30,13 @@ SEEDS: Final = range(1, 11)
 
 
 def main() -> int:
-    from tests.deep.mutations import prepare, read, rewrites
+    from tests.deep.mutations import prepare, read
+    from tests.deep.seeds import GUARDED, ITSELF, plan
 
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, default=Path(__file__).with_name("executions.jsonl"))
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    options.add_argument("--only", nargs="*", default=[], help="names of rewrites")
+    options.add_argument("--only", nargs="*", default=[], help="names of kernels")
     options.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after so long")
     options.add_argument("--table", action="store_true", help="print the table of what was done, and do nothing")
     given = options.parse_args()
@@ -43,8 +44,7 @@ def main() -> int:
     if given.table:
         return report(rows)
     done = {tuple(row["key"]) for row in rows}
-    chosen = [r for r in rewrites() if r[1] != "itself" and (not given.only or r[1] in given.only)]
-    keys = [key for seed in SEEDS for rewrite in chosen if (key := (*rewrite, seed)) not in done]
+    keys = [key for key in plan(list(SEEDS), given.only) if key[2] not in (ITSELF, GUARDED) and key not in done]
     until = time.monotonic() + given.seconds
     with ProcessPoolExecutor(given.jobs, initializer=prepare) as pool:
         for future in as_completed([pool.submit(run, key, until) for key in keys]):
@@ -63,12 +63,14 @@ def run(key: Key, until: float) -> dict[str, Any] | None:
     if time.monotonic() > until:
         return None
     from hybridcc.passes.verify.testing import examine
-    from tests.proof.judging import at_random, right
+    from tests.proof import rewrites, rewrites_mlir
+    from tests.proof.judging import at_random
 
-    kernel, rewrite, unroll, seed = key
+    frontend, kernel, rewrite, unroll, seed = key
     before = time.process_time()
-    reference = at_random(kernel, seed)
-    text = right(kernel, rewrite, unroll)
+    mlir = frontend == "numba-cuda-mlir"
+    reference = at_random(kernel, seed, mlir=mlir)
+    text = rewrites_mlir.candidate(kernel, unroll) if mlir else rewrites.candidate(rewrite, unroll)
     most, found = LAUNCHES, examine(reference, text, most=LAUNCHES)
     while found.launches and found.launches < LAUNCHES and most < TRIES * LAUNCHES:
         most += LAUNCHES - found.launches
@@ -87,10 +89,10 @@ def report(rows: list[dict[str, Any]]) -> int:
     """A table; 1 if a launch told two apart."""
     launches: dict[str, Counter[str]] = {}
     for row in rows:
-        _, rewrite, unroll, _ = row["key"]
-        counts = launches.setdefault(f"{rewrite} {unroll}x", Counter())
+        frontend, _, rewrite, unroll, _ = row["key"]
+        counts = launches.setdefault(f"{frontend} | {rewrite} {unroll}x", Counter())
         counts.update({"launches": row["launches"], "seeds": 1, "left out": sum(row["left_out"].values())})
-    print("| rewrite | seeds | random launches, equal on all | left out |\n| --- | --- | --- | --- |")
+    print("| front end | rewrite | seeds | random launches, equal on all | left out |\n| --- | --- | --- | --- | --- |")
     for name, counts in sorted(launches.items()):
         print(f"| {name} | {counts['seeds']} | {counts['launches']} | {counts['left out']} |")
     bad = [row for row in rows if row["verdict"] != "Tested"]

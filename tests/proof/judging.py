@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from mutate import mutants
 from rewrites import base, candidate
-from sources import examples
+from sources import examples, kernel_mlir
 from sources import kernel as source_kernel
 
 from hybridcc.errors import HybridccError
@@ -115,19 +115,20 @@ def executed(
     return verdict.counterexample if isinstance(verdict, Refuted) else counted.difference
 
 
-def at_random(name: str, seed: int) -> Reference:
-    """The baseline's side of comparisons on random launches."""
-    return _reference(name, seed, True)[0]
+def at_random(name: str, seed: int, *, mlir: bool = False) -> Reference:
+    """The baseline's side of comparisons on random launches: numba-cuda's baseline, or numba-cuda-mlir's."""
+    return _reference(name, seed, True, mlir)[0]
 
 
 @lru_cache(maxsize=32)
-def _kernel(name: str) -> Kernel:
-    return source_kernel(name)
+def _kernel(name: str, mlir: bool = False) -> Kernel:
+    return kernel_mlir(name) if mlir else source_kernel(name)
 
 
 @lru_cache(maxsize=64)
-def _reference(name: str, seed: int, at_random: bool) -> tuple[Reference, _Counted]:
-    kernel, counted = _kernel(name), _Counted(name, at_random=at_random)
+def _reference(name: str, seed: int, at_random: bool, mlir: bool = False) -> tuple[Reference, _Counted]:
+    kernel = _kernel(name, mlir)
+    counted = _Counted(kernel.ptx, at_random=at_random)
     if at_random:
         launches = random_launches(kernel, examples(name), seed=seed, execute=execute)
         return reference_for(kernel, launches, execute=counted), counted
@@ -140,8 +141,8 @@ def _reference(name: str, seed: int, at_random: bool) -> tuple[Reference, _Count
 class _Counted:
     """The executor, keeping how often each barrier was passed, so that a mutant is judged by its barriers too."""
 
-    def __init__(self, name: str, *, at_random: bool) -> None:
-        self.base = base(name)
+    def __init__(self, ptx: str, *, at_random: bool) -> None:
+        self.base = ptx
         self.affordable = ALL_STEPS // (SLOWER if "fma.rn.f64" in self.base else 1) // (SLOWER if at_random else 1)
         self.baseline: dict[Any, Counter[str]] = {}
         self.difference: str | None = None

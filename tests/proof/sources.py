@@ -215,6 +215,23 @@ def kernel(name: str) -> Any:
     return replace(compile(function, signature, "sm_90"), ptx=base(name), entry=name, name=name)
 
 
+def kernel_mlir(name: str) -> Any:
+    """The same with the text of kernels/mlir/*.ptx, and the parameters that numba-cuda-mlir gives it."""
+    from dataclasses import replace
+
+    from rewrites_mlir import FACTS, base
+
+    from hybridcc.frontends import memref
+    from hybridcc.passes.kernel import ArrayType
+
+    found = kernel(name)
+    arguments = tuple(
+        replace(a, fields=memref.fields(a.type.ndim)) if isinstance(a.type, ArrayType) else a
+        for a in found.arguments
+    )
+    return replace(found, ptx=base(name), arguments=arguments, facts=FACTS[name])
+
+
 def examples(name: str) -> tuple[Any, ...]:
     """Launches that a kernel needs where its contract is not in its types: threads to a block, elements to a warp."""
     import numpy as np
