@@ -40,12 +40,16 @@ def body_of(kernel: Kernel) -> tuple[Region, ...]:
 
 
 def prompts_of(source: Source, most: int = MOST_REGIONS, *, body: bool = False) -> tuple[Prompt, ...]:
-    """One prompt per region that may be rewritten; every architecture has the same."""
+    """One prompt per region that may be rewritten and architecture; architectures whose figures agree share one."""
     from hybridcc.passes.rewrite import prompt
 
-    kernel = source.kernels[0]
-    regions = body_of(kernel) if body else regions_of(kernel, most)
-    return tuple(prompt.build(region) for region in regions if region.eligible)
+    found = [
+        prompt.build(region, kernel)
+        for kernel in source.kernels
+        for region in (body_of(kernel) if body else regions_of(kernel, most))
+        if region.eligible
+    ]
+    return tuple({each.hash: each for each in found}.values())
 
 
 def unanswered_of(bundle: Bundle) -> tuple[Prompt, ...]:

@@ -203,7 +203,7 @@ def ranges_at(cfg: ControlFlowGraph, facts: Iterable[Fact], block: int) -> Range
     """What holds at the top of ``block``, given facts about the kernel's parameters and launch."""
     facts = tuple(facts)
     tree = dominators(cfg)
-    made = Ranges(cfg, definitions(cfg), _parameters(cfg, facts), _specials(cfg, facts), tree, block)
+    made = Ranges(cfg, definitions(cfg), _parameters(cfg, facts), special_ranges(cfg, facts), tree, block)
     conditions = [c for above in tree.chain(block) for c in _established(made, above)]
     for _ in range(PASSES):
         for condition in conditions:
@@ -348,7 +348,8 @@ def _parameters(cfg: ControlFlowGraph, facts: Sequence[Fact]) -> dict[str, Known
     return found
 
 
-def _specials(cfg: ControlFlowGraph, facts: Sequence[Fact]) -> dict[str, Known]:
+def special_ranges(cfg: ControlFlowGraph, facts: Sequence[Fact]) -> dict[str, Known]:
+    """What launch limits, the kernel's directives and ``facts`` say of special registers."""
     found = {name: Known(interval) for name, interval in SPECIAL_RANGES.items()}
     for fact in facts:
         if isinstance(fact.left, Special) and isinstance(fact.right, int) and f"%{fact.left.name}" in found:

@@ -108,3 +108,12 @@ class Region:
         """The flattened statements that the region covers, by index."""
         covered = (self.cfg.blocks[b] for b in self.blocks)
         return frozenset(i for b in covered for i in range(b.first, b.last))
+
+
+def canonical_names(region: Region) -> dict[str, str]:
+    """From the resolver's unique names to those of the region's text: registers, labels of blocks, variables."""
+    names = {port.register: f"%in{k}" for k, port in enumerate(region.live_in)}
+    names |= {old: new for new, old in {**region.temporaries, **region.symbols}.items()}
+    names |= {label: new for new, block in region.labels.items() for label in region.cfg.blocks[block].labels}
+    return names | {port.register: f"%out{k}" for k, port in enumerate(region.live_out)}
+

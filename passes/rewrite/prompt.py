@@ -1,9 +1,9 @@
 """From a region to the text that a language model is given.
 
-The text is a pure function of the region, its facts and the template: no measured number, no mangled name, no
-path, no target. So one prompt serves every architecture and every run of the compiler, and its SHA-256 is the key
-under which answers are recorded. The wording lives in prompt.j2 and the two example files beside it; whoever
-changes them raises TEMPLATE_VERSION and records every answer again.
+The text is a pure function of the region, its facts, the architecture's figures and the template: no measured number, no
+mangled name, no path. It holds only figures that matter to the region, so that architectures which agree in them
+share a prompt. Its SHA-256 is the key under which answers are recorded. The wording lives in prompt.j2, in
+examples/ and in techniques/; whoever changes them raises TEMPLATE_VERSION and records every answer again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from hybridcc.errors import ModelError
 if TYPE_CHECKING:
     import jinja2
 
+    from hybridcc.passes.kernel import Kernel
     from hybridcc.passes.regions import Region
 
-TEMPLATE_VERSION = "1"
+TEMPLATE_VERSION = "2"
 TEMPLATE = "prompt.j2"
 
 _HEAD = re.compile(r"hybridcc rewrite prompt, template (\S+)\n")
@@ -44,12 +45,15 @@ class Prompt:
     root: str = ""
 
 
-def build(region: Region) -> Prompt:
-    """The prompt for a region that may be rewritten.
+def build(region: Region, kernel: Kernel) -> Prompt:
+    """The prompt for a region that may be rewritten, on the architecture that ``kernel`` was compiled for.
 
-    Raises ModelError for a region that must not be rewritten (``region.ineligible`` says why): it has no text.
+    Raises ModelError for a region that must not be rewritten (``region.ineligible`` says why): it has no text; and
+    UnknownArchitecture.
     """
-    from hybridcc.passes.rewrite import sections
+    from hybridcc.passes.rewrite import examples, sections, situation
+    from hybridcc.passes.rewrite.hardware import hardware
+    from hybridcc.passes.rewrite.layout import filled, listed
     from hybridcc.ptx import targets
 
     if not region.text:
@@ -57,16 +61,27 @@ def build(region: Region) -> Prompt:
             f"region {region.id} is not offered for rewriting ({region.ineligible})",
             next_step="ask for the regions that are eligible",
         )
+    on = targets.target(kernel.arch)
+    found = situation.situation(region, on)
+    right = examples.right_for(found.traits)
     text = template(TEMPLATE).render(
         version=TEMPLATE_VERSION,
+        traits=found.traits,
+        techniques=listed(situation.suggestions(found)),
         inputs=sections.inputs(region),
         outputs=sections.outputs(region),
+        parameters=sections.parameters(region, kernel),
         effects=str(region.effects),
-        loops=sections.loops(region),
-        text=region.text.rstrip("\n"),
-        facts=sections.facts(region),
-        weight=region.weight,
-        hardware=targets.common_facts(),
+        loops=listed(sections.loops(region)),
+        text=sections.without_declarations(region.text),
+        facts=sections.facts(region, kernel),
+        profile=listed(situation.profile(region, found)),
+        lints=listed(situation.lints(found)),
+        hardware=listed(hardware(region, on, found.busiest, kernel.launch_bounds.max_threads)),
+        right=right,
+        interface=filled(right.interface),
+        before=sections.without_declarations(right.before),
+        wrong=listed(wrong.words for wrong in examples.wrong_for(found.traits)),
         input_names=sections.span_of_names("%in", len(region.live_in)),
         output_names=sections.span_of_names("%out", len(region.live_out)),
     )

@@ -15,6 +15,7 @@ from hybridcc.ptx.semantics.operation import Modifiers, Operation, Unsupported, 
 from hybridcc.ptx.types import PACKED, PREDICATE, is_float, width
 
 __all__ = [
+    "COMPUTED",
     "Modifiers",
     "Operation",
     "Unsupported",
@@ -174,3 +175,6 @@ _MEANINGS: dict[str, Callable[[Instruction, Modifiers], Operation]] = {
     "fns": lambda i, m: integer.nth_set(),
     **{opcode: _video for opcode in video.OPCODES},
 }
+
+COMPUTED = frozenset(_MEANINGS)
+"""The opcodes that have a meaning here, in some form."""

@@ -4,7 +4,7 @@ Each is a function of the control-flow graph, isa.py and targets.py. A finding o
 every other is advice, reported for baseline and candidate alike.
 """
 
-from hybridcc.passes.rewrite.lints.check import LINTS, check, check_machine
+from hybridcc.passes.rewrite.lints.check import LINTS, check, check_machine, check_region
 from hybridcc.passes.rewrite.lints.finding import Finding
 
-__all__ = ["LINTS", "Finding", "check", "check_machine"]
+__all__ = ["LINTS", "Finding", "check", "check_machine", "check_region"]

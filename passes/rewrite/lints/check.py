@@ -5,6 +5,7 @@ from __future__ import annotations
 from hybridcc.passes.analysis import cfg as graphs
 from hybridcc.passes.rewrite.lints import control, externals, latency, machine, memory, sharing, spaces
 from hybridcc.passes.rewrite.lints.finding import Finding, Lint, Subject
+from hybridcc.passes.regions import Region, canonical_names
 from hybridcc.ptx.nodes import Module
 from hybridcc.ptx.targets import target
 
@@ -31,6 +32,15 @@ def check(module: Module, entry: str, arch: str) -> tuple[Finding, ...]:
     function whose branches lead nowhere, and UnknownArchitecture."""
     function = next(f for f in module.entries if f.name == entry)
     subject = Subject(module, function, graphs.build(function, module), target(arch))
+    found = [finding for lint in LINTS for finding in lint(subject)]
+    return tuple(sorted(found, key=lambda f: (_ORDER[f.severity], -f.depth)))
+
+
+def check_region(region: Region, arch: str) -> tuple[Finding, ...]:
+    """What the PTX of one region shows, in the names of its canonical text: the same order. The kernel round it is
+    read too: it says where addresses come from. Raises UnknownArchitecture."""
+    cfg = region.cfg
+    subject = Subject(None, cfg.function, cfg, target(arch), canonical_names(region), region.statements)
     found = [finding for lint in LINTS for finding in lint(subject)]
     return tuple(sorted(found, key=lambda f: (_ORDER[f.severity], -f.depth)))
 

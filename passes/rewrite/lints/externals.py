@@ -12,6 +12,8 @@ RUNTIME = frozenset({"vprintf", "malloc", "free", "__assertfail"})
 
 
 def externals(subject: Subject) -> tuple[Finding, ...]:
+    if subject.module is None:
+        return ()
     defined = {f.name for f in subject.module.functions if f.body is not None}
     found = []
     for index, instruction in subject.instructions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -38,11 +38,15 @@ class Finding:
 class Subject:
     """One function to look at, with what several lints need of it."""
 
-    module: Module
+    module: Module | None
+    """None where only a part of a function is looked at."""
     function: Function
     cfg: ControlFlowGraph
     target: Target
-    _depths: dict[int, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Spellings that go before the function's own."""
+    within: Container[int] | None = None
+    """Statements that findings are about; None for all."""
 
     @cached_property
     def definitions(self) -> dict[str, tuple[int, ...]]:
@@ -59,12 +63,13 @@ class Subject:
 
     @cached_property
     def instructions(self) -> tuple[tuple[int, Instruction], ...]:
-        """Every reachable instruction, with the index of its statement."""
+        """Every reachable instruction that is looked at, with the index of its statement."""
+        within = range(len(self.cfg.statements)) if self.within is None else self.within
         return tuple(
             (index, statement)
             for block in sorted(self.cfg.reachable)
             for index in range(self.cfg.blocks[block].first, self.cfg.blocks[block].last)
-            if isinstance(statement := self.cfg.statements[index], Instruction)
+            if index in within and isinstance(statement := self.cfg.statements[index], Instruction)
         )
 
     def finding(self, code: str, severity: Severity, statement: int, text: str) -> Finding:
@@ -75,7 +80,10 @@ class Subject:
     def spelled(self, statement: int) -> Instruction:
         from hybridcc.ptx.rename import rename_statement
 
-        renamed = rename_statement(self.cfg.statements[statement], self.cfg.scoped.spelling)
+        def name(unique: str) -> str:
+            return self.names.get(unique) or self.cfg.scoped.spelling(unique)
+
+        renamed = rename_statement(self.cfg.statements[statement], name)
         assert isinstance(renamed, Instruction)
         return renamed
 

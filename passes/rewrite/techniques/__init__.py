@@ -1,6 +1,7 @@
 """Techniques: what a rewrite can do, one data file each, with the pair of texts that shows it and how far it holds.
 
-A file says when it helps (``answers`` names the lints it answers), the least architecture, the facts it needs, the
+A file says when it helps (``answers`` names the lints it answers, ``limiters`` what bounds a region that it speeds up,
+``where`` what such a region has), the least architecture, the facts it needs, the
 kernel before and after, the strongest verdict that checking gives the pair, and the effect measured or
 ``unmeasured``. A test holds each pair to its verdict.
 """
@@ -8,7 +9,7 @@ kernel before and after, the strongest verdict that checking gives the pair, and
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,8 @@ class Technique:
     summary: str
     helps: str
     answers: tuple[str, ...]
+    limiters: tuple[str, ...]
+    where: tuple[str, ...]
     least: str
     facts: tuple[str, ...]
     verdict: Literal["proved", "proved, NaN payloads aside", "tested"]
@@ -56,20 +59,30 @@ def techniques() -> tuple[Technique, ...]:
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.toml")))
 
 
-def choose(findings: Iterable[Finding], arch: str, facts: Iterable[str] = ()) -> tuple[Technique, ...]:
-    """At most MOST that answer what the lints found, the gravest finding's first; those that the architecture lacks
-    or whose facts are not among ``facts`` are left out."""
+def choose(
+    findings: Iterable[Finding],
+    arch: str,
+    facts: Iterable[str] = (),
+    limiter: str = "",
+    traits: Collection[str] | None = None,
+) -> tuple[Technique, ...]:
+    """At most MOST: those that speed up what ``limiter`` bounds, then those that answer what the lints found, the gravest
+    finding's first. Those are left out that the architecture lacks, whose facts are not among ``facts``, and that are
+    for regions which have what is not among ``traits`` (None: whose traits are not known)."""
     known, on = set(facts), target(arch)
-    fitting = [t for t in techniques() if target(t.least).capability <= on.capability and set(t.facts) <= known]
-    chosen: dict[str, Technique] = {}
-    for finding in findings:
-        for technique in fitting:
-            if finding.code in technique.answers:
-                chosen.setdefault(technique.name, technique)
-    return tuple(chosen.values())[:MOST]
+    fitting = [
+        t
+        for t in techniques()
+        if target(t.least).capability <= on.capability
+        and set(t.facts) <= known
+        and (traits is None or set(t.where) <= set(traits))
+    ]
+    answering = [t for finding in findings for t in fitting if finding.code in t.answers]
+    chosen = {t.name: t for t in (*answering, *(t for t in fitting if limiter in t.limiters))}
+    return tuple(sorted(chosen.values(), key=lambda t: limiter not in t.limiters))[:MOST]
 
 
 def _read(path: Path) -> Technique:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    data["answers"], data["facts"] = tuple(data["answers"]), tuple(data["facts"])
+    data |= {name: tuple(data[name]) for name in ("answers", "limiters", "where", "facts")}
     return Technique(name=path.stem, **data)
