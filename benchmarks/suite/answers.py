@@ -53,8 +53,9 @@ def compiled(case: Case, arch: str = "sm_90") -> Kernel:
 def prompts_of(case: Case) -> tuple[Asked, ...]:
     from hybridcc.passes.rewrite import prompt
 
-    regions, _ = regions_of(compiled(case))
-    return tuple(Asked(case.name, prompt.build(region)) for region in regions)
+    kernel = compiled(case)
+    regions, _ = regions_of(kernel)
+    return tuple(Asked(case.name, prompt.build(region, kernel)) for region in regions)
 
 
 def held() -> dict[str, tuple[Recorded, ...]]:

@@ -116,4 +116,3 @@ def canonical_names(region: Region) -> dict[str, str]:
     names |= {old: new for new, old in {**region.temporaries, **region.symbols}.items()}
     names |= {label: new for new, block in region.labels.items() for label in region.cfg.blocks[block].labels}
     return names | {port.register: f"%out{k}" for k, port in enumerate(region.live_out)}
-

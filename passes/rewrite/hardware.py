@@ -140,4 +140,3 @@ def _beside(form: Form) -> bool:
 
 def _spaces(region: Region) -> set[str]:
     return {*region.effects.loads, *region.effects.stores, *region.effects.atomics}
-
