@@ -1,6 +1,6 @@
 """Some modules of numba-cuda's own tests in one way, outcome by outcome into a file; started by numba_suite.py.
 
-python benchmarks/numba_suite_worker.py WAY MODULE,MODULE OUTCOMES [--only FILE] [--skip FILE]
+    python benchmarks/numba_suite_worker.py WAY MODULE,MODULE OUTCOMES [--only FILE] [--skip FILE]
 """
 
 from __future__ import annotations

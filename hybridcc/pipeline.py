@@ -109,7 +109,7 @@ def _begin(kernel: Kernel, work: Work) -> State:
     options = work.options
     offered = lambda: body_of(kernel) if options.body else regions_of(kernel, options.regions)  # noqa: E731
     for region in attempt("regions", state.failures, offered, ()):
-        state.regions.append((region, _ask(region, work, state.failures)))
+        state.regions.append((region, _ask(region, state, work)))
     return state
 
 
@@ -190,13 +190,14 @@ def _region_record(region: Region, conversation: Conversation | None) -> RegionR
     )
 
 
-def _ask(region: Region, work: Work, failures: list[Failure]) -> Conversation | None:
-    """The answers to a region's prompt; one prompt serves every architecture, so it is asked once."""
+def _ask(region: Region, state: State, work: Work) -> Conversation | None:
+    """The answers to a region's prompt; architectures that share the prompt share the conversation."""
+    failures = state.failures
     if work.asker is None or not region.eligible:
         return None
     from hybridcc.passes.rewrite import prompt as prompts
 
-    prompt = attempt("prompt", failures, lambda: prompts.build(region), None)
+    prompt = attempt("prompt", failures, lambda: prompts.build(region, state.kernel), None)
     if prompt is None:
         return None
     if prompt.hash in work.refusals:

@@ -70,7 +70,9 @@ class Reader(Protocol):
     def __call__(self, values: Sequence[Any], stream: int = 0) -> Sequence[Any] | None: ...
 
 
-def reader(arguments: Sequence[Argument], types: Sequence[Any], *, lenient: bool = False) -> Reader:
+def reader(
+    arguments: Sequence[Argument], types: Sequence[Any], *, lenient: bool = False
+) -> Reader:
     """A function from a call's values and its stream to one number per PTX parameter, or to None.
 
     ``types`` are the signature's Numba types, used to know Numba's own arrays. ``lenient`` takes any number for a

@@ -138,7 +138,9 @@ def _select(query: str, values: Sequence[object], path: Path | None) -> list[tup
 
 def _decision(row: tuple) -> Decision:
     kernel, identity, variant, code, reason, cubin, evidence, made, day, driver = row
-    return Decision(kernel, json.loads(identity), variant, code, reason, cubin, json.loads(evidence), made, day, driver)
+    return Decision(
+        kernel, json.loads(identity), variant, code, reason, cubin, json.loads(evidence), made, day, driver
+    )
 
 
 def _measured(row: tuple) -> Measured:

@@ -1,6 +1,7 @@
 """What the prompt says of the machine: figures of targets.py and instructions of isa.py that matter to one region.
 
-A figure that does not matter to the region is left out, so that architectures which differ elsewhere only share a prompt.
+A figure that does not matter to the region is left out, so that architectures which differ in others only share a
+prompt.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def _rates(on: Target, instructions: Iterable[Instruction], busiest: Unit) -> It
     if Unit.SPECIAL in used:
         figures[Unit.SPECIAL] = f"{on.special_per_clock} of ex2, lg2, rcp, rsqrt, sin, cos"
     yield (
-        f"Results per clock and multiprocessor: {', '.join(figures.values())}. There is no 64-bit integer unit: a 64-bit "
-        "add is two instructions, a 64-bit product several."
+        f"Results per clock and multiprocessor: {', '.join(figures.values())}. There is no 64-bit integer unit: a "
+        "64-bit add is two instructions, a 64-bit product several."
     )
 
 

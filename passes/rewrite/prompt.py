@@ -1,7 +1,7 @@
 """From a region to the text that a language model is given.
 
-The text is a pure function of the region, its facts, the architecture's figures and the template: no measured number, no
-mangled name, no path. It holds only figures that matter to the region, so that architectures which agree in them
+The text is a pure function of the region, its facts, the architecture's figures and the template: no measured number,
+no mangled name, no path. It holds only figures that matter to the region, so that architectures which agree in them
 share a prompt. Its SHA-256 is the key under which answers are recorded. The wording lives in prompt.j2, in
 examples/ and in techniques/; whoever changes them raises TEMPLATE_VERSION and records every answer again.
 """

@@ -194,9 +194,10 @@ def _loop(region: Region, loop: Loop, others: Sequence[Loop], names: Mapping[str
     trips = constant_trips(cfg, loop)
     loads = Counter(isa.memory_space(i) or "generic" for i in instructions if Effect.READ in isa.effects(i))
     shown = ", ".join(f"{n} {space.removeprefix('.')} loads" for space, n in loads.items()) or "no loads"
+    head = f"{'  ' * len(around)}{label_of.get(loop.header, 'top of the region')}{where}"
+    turns = f", {trips} turns" if trips else ""
     return (
-        f"{'  ' * len(around)}{label_of.get(loop.header, 'top of the region')}{where}: {len(instructions)} instructions, "
-        f"{shown}{f', {trips} turns' if trips else ''}; carries {', '.join(carried) or 'nothing'}; "
+        f"{head}: {len(instructions)} instructions, {shown}{turns}; carries {', '.join(carried) or 'nothing'}; "
         f"keeps {', '.join(kept) or 'nothing'}"
     )
 

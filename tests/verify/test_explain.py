@@ -121,3 +121,4 @@ def test_the_lowest_thread_that_differs_is_the_one_told_of(kernel: Kernel, regio
 
 def test_the_mark_is_no_name_of_any_kernel(kernel: Kernel) -> None:
     assert END_LABEL not in kernel.ptx
+

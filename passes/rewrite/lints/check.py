@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hybridcc.passes.analysis import cfg as graphs
+from hybridcc.passes.regions import Region, canonical_names
 from hybridcc.passes.rewrite.lints import control, externals, latency, machine, memory, sharing, spaces
 from hybridcc.passes.rewrite.lints.finding import Finding, Lint, Subject
-from hybridcc.passes.regions import Region, canonical_names
 from hybridcc.ptx.nodes import Module
 from hybridcc.ptx.targets import target
 

@@ -66,9 +66,9 @@ def choose(
     limiter: str = "",
     traits: Collection[str] | None = None,
 ) -> tuple[Technique, ...]:
-    """At most MOST: those that speed up what ``limiter`` bounds, then those that answer what the lints found, the gravest
-    finding's first. Those are left out that the architecture lacks, whose facts are not among ``facts``, and that are
-    for regions which have what is not among ``traits`` (None: whose traits are not known)."""
+    """At most MOST: those that speed up what ``limiter`` bounds, then those that answer what the lints found, the
+    gravest finding's first. Those are left out that the architecture lacks, whose facts are not among
+    ``facts``, and that are for regions which have what is not among ``traits`` (None: whose traits are not known)."""
     known, on = set(facts), target(arch)
     fitting = [
         t
