@@ -1,6 +1,7 @@
 """Asking a rewriter about one region, and telling it what became of its answers, within a budget.
 
-One conversation serves every architecture: the first one on which an answer fails is the one whose failure is told.
+One conversation serves every architecture: what was answered to one's prompt is tried on all, and the first one on
+which an answer fails is the one whose failure is told.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer. ``after`` is the number of the answer whose failure it was told, None in the first round;
-    ``lessons`` are all that were told on the way to it, so their number is its round."""
+    """One answer to ``prompt``. ``base`` is the first-round prompt that it goes back to; ``after`` is the number of the
+    answer whose failure it was told, None in the first round; ``lessons`` are all that were told on the way to it, so
+    their number is its round."""
 
     number: int
     prompt: Prompt
+    base: Prompt
     text: str
     after: int | None = None
     lessons: tuple[Lesson, ...] = ()
@@ -35,18 +38,19 @@ class Turn:
 class Conversation:
     """Everything asked and answered about one region, in order."""
 
-    base: Prompt
     turns: list[Turn] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
     _heard: set[int] = field(default_factory=set)
 
     def add(self, prompt: Prompt, answers: Sequence[Answer], after: Turn | None, lesson: Lesson | None) -> None:
+        """A text that was given before, to another architecture's prompt, is no new turn."""
         lessons = (*after.lessons, lesson) if after is not None and lesson is not None else ()
+        given = {turn.text for turn in self.turns} if after is None else set()
+        base, about = (prompt, None) if after is None else (after.base, after.number)
         for answer in answers:
-            self.turns.append(
-                Turn(len(self.turns), prompt, answer.text, None if after is None else after.number, lessons)
-            )
+            if answer.text not in given:
+                self.turns.append(Turn(len(self.turns), prompt, base, answer.text, about, lessons))
         self.exchanges.append(
             Exchange(
                 prompt.hash,
@@ -54,7 +58,7 @@ class Conversation:
                 prompt.text,
                 tuple(a.text for a in answers),
                 root=prompt.root,
-                about=None if after is None else after.number,
+                about=about,
                 models=tuple(dict.fromkeys(a.model for a in answers)),
             )
         )
@@ -83,12 +87,15 @@ class Asker:
     def __post_init__(self) -> None:
         self.begin = self.clock()
 
-    def first(self, base: Prompt, count: int, failures: list[Failure]) -> Conversation | None:
-        """The answers to a region's prompt, or None where it could not be asked."""
+    def first(
+        self, base: Prompt, count: int, failures: list[Failure], so_far: Conversation | None
+    ) -> Conversation | None:
+        """The answers to a region's prompt beside those to other architectures' prompts, or None where it could not be
+        asked and there are no others."""
         answers = self._ask("rewrite", base, count, failures)
         if answers is None:
-            return None
-        conversation = Conversation(base)
+            return so_far
+        conversation = so_far or Conversation()
         conversation.add(base, answers, None, None)
         return conversation
 
@@ -98,12 +105,12 @@ class Asker:
 
         if len(turn.lessons) >= self.budget.rounds or not conversation.open(turn):
             return
-        prompt = follow_up(conversation.base, turn.text, lesson, turn.lessons)
+        prompt = follow_up(turn.base, turn.text, lesson, turn.lessons)
         before = len(conversation.turns)
         answers = self._ask("feedback", prompt, 1, failures)
         conversation.add(prompt, answers or (), turn, lesson)
         numbers = tuple(range(before, len(conversation.turns)))
-        conversation.told.append(Told(conversation.base.hash, turn.number, lesson.code, lesson.text, numbers))
+        conversation.told.append(Told(turn.base.hash, turn.number, lesson.code, lesson.text, numbers))
 
     def _ask(self, stage: str, prompt: Prompt, count: int, failures: list[Failure]) -> tuple[Answer, ...] | None:
         if self._over():

@@ -141,7 +141,9 @@ def _lesson(state: State, candidate: CandidateRecord, work: Work) -> Lesson | No
 
 
 def _finish(state: State, work: Work) -> ArchitectureRecord:
-    regions = [_region_record(region, conversation) for region, conversation in state.regions]
+    regions = [
+        _region_record(region, conversation, state.prompts.get(region.id, "")) for region, conversation in state.regions
+    ]
     raced = unmeasured(state, work)
     options, failures = work.options, [*work.before, *state.failures]
     selection, settled = select(state.baseline, raced, options.accept, options.select, failures, regions)
@@ -175,7 +177,7 @@ def _helped(state: State, conversation: Conversation, told: Told, work: Work) ->
     return False
 
 
-def _region_record(region: Region, conversation: Conversation | None) -> RegionRecord:
+def _region_record(region: Region, conversation: Conversation | None, prompt_hash: str) -> RegionRecord:
     return RegionRecord(
         name=region.id,
         weight=region.weight,
@@ -185,13 +187,13 @@ def _region_record(region: Region, conversation: Conversation | None) -> RegionR
         outputs=len(region.live_out),
         effects=str(region.effects),
         ineligible="" if region.ineligible is None else str(region.ineligible),
-        prompt_hash="" if conversation is None else conversation.base.hash,
+        prompt_hash="" if conversation is None else prompt_hash,
         answers=0 if conversation is None else len(conversation.turns),
     )
 
 
 def _ask(region: Region, state: State, work: Work) -> Conversation | None:
-    """The answers to a region's prompt; architectures that share the prompt share the conversation."""
+    """The answers about a region, to this architecture's prompt and to the others'; an equal prompt is asked once."""
     failures = state.failures
     if work.asker is None or not region.eligible:
         return None
@@ -200,13 +202,15 @@ def _ask(region: Region, state: State, work: Work) -> Conversation | None:
     prompt = attempt("prompt", failures, lambda: prompts.build(region, state.kernel), None)
     if prompt is None:
         return None
+    state.prompts[region.id] = prompt.hash
+    so_far = work.conversations.get(region.key)
     if prompt.hash in work.refusals:
         failures.append(work.refusals[prompt.hash])
-    elif prompt.hash not in work.conversations:
+    elif so_far is None or all(exchange.prompt_hash != prompt.hash for exchange in so_far.exchanges):
         before = len(failures)
-        conversation = work.asker.first(prompt, work.options.answers, failures)
+        conversation = work.asker.first(prompt, work.options.answers, failures, so_far)
         if len(failures) > before:
             work.refusals[prompt.hash] = failures[before]
         if conversation is not None:
-            work.conversations[prompt.hash] = conversation
-    return work.conversations.get(prompt.hash)
+            work.conversations[region.key] = conversation
+    return work.conversations.get(region.key)

@@ -46,7 +46,7 @@ class Options:
 
 @dataclass(slots=True)
 class Work:
-    """What one kernel's architectures share: conversations by prompt, verdicts by text."""
+    """What one kernel's architectures share: conversations by region, verdicts by text."""
 
     options: Options
     asker: Asker | None
@@ -69,6 +69,8 @@ class State:
     baseline: Machine
     failures: list[Failure] = field(default_factory=list)
     regions: list[tuple[Region, Conversation | None]] = field(default_factory=list)
+    prompts: dict[str, str] = field(default_factory=dict)
+    """The hash of each region's prompt, by the region's name."""
     candidates: dict[str, CandidateRecord] = field(default_factory=dict)
     seen: dict[tuple[str, str], str] = field(default_factory=dict)
     listing: tuple[SassFunction, ...] | None = None

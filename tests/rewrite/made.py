@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-import hybridcc.passes.rewrite.prompt
 from hybridcc.passes.facts import Fact
 from hybridcc.passes.rewrite.prompt import Prompt, of_text
 
@@ -18,10 +17,9 @@ def prompt(text: str = "add one to %in0") -> Prompt:
     return of_text(f"hybridcc rewrite prompt, template test\n\n{text}\n")
 
 
-EXAMPLES = Path(hybridcc.passes.rewrite.prompt.__file__).parent
-BEFORE = (EXAMPLES / "example_before.ptx").read_text()
-AFTER = (EXAMPLES / "example_after.ptx").read_text()
-"""The pair that every prompt shows: one loop over a float32 array, and a right rewrite of it."""
+BEFORE = Path(__file__).with_name("made_before.ptx").read_text()
+AFTER = Path(__file__).with_name("made_after.ptx").read_text()
+"""One loop over a float32 array, and a right rewrite of it."""
 
 
 def region(text: str = BEFORE, facts: tuple[Fact, ...] = ()) -> Region:
