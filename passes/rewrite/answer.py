@@ -94,7 +94,12 @@ def _allowed(statements: Iterable[Statement], source: Source) -> Iterator[Statem
                     yield statement
             case Block(statements=inner):
                 yield replace(statement, statements=tuple(_allowed(inner, source)))
-            case Instruction() | Label() | RegisterDeclaration():
+            case RegisterDeclaration():
+                for name in (name for name, _ in statement.names if isa.is_special_register(name)):
+                    what = f"{name} is a special register, and no name for one of your own"
+                    raise rejected("RESERVED_NAME", what, source, statement.span)
+                yield statement
+            case Instruction() | Label():
                 yield statement
             case Directive():
                 if (statement.name, statement.arguments.strip()) != ALLOWED_DIRECTIVE:

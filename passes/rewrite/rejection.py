@@ -16,6 +16,7 @@ NEXT_STEPS = {
     "ARCHITECTURE": "use only what every architecture asked for has",
     "DIRECTIVE": 'use no directive but .reg and .pragma "nounroll"',
     "VARIABLE": "declare registers only",
+    "RESERVED_NAME": "choose another name for the register",
     "INDIRECT": "branch to labels only",
     "CALL": "call nothing",
     "LEAVES": "leave by falling off the end of the text",

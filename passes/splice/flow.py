@@ -130,8 +130,8 @@ class Ordered:
     opcode: str
     guarded: bool
     loop_depth: int
-    divergent: bool
-    """Whether threads of a block may part, inside the region, over running it."""
+    parting: str
+    """The predicate over which threads of a block may part, inside the region, before running it; "" for none."""
 
 
 def check_effects(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph) -> None:
@@ -149,10 +149,13 @@ def check_effects(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph) -> No
             )
         if was.loop_depth != is_now.loop_depth:
             raise rewrite.refuse("EFFECT_MOVED", f"{is_now.opcode} was moved into or out of a loop", instruction.span)
-        if (is_now.guarded and not was.guarded) or (is_now.divergent and not was.divergent):
+        if is_now.guarded and not was.guarded:
+            raise rewrite.refuse("CONVERGENCE", f"{is_now.opcode} was put under a guard", instruction.span)
+        if is_now.parting and not was.parting:
             raise rewrite.refuse(
                 "CONVERGENCE",
-                f"{is_now.opcode} was moved under a condition that may differ between threads",
+                f"whether {is_now.opcode} runs hangs on {is_now.parting}, which may differ between threads (a register "
+                "counts as differing if it does at any of its uses)",
                 instruction.span,
             )
     if len(new) > len(old):
@@ -168,15 +171,23 @@ def _ordered(
     """Such operations of these blocks, in the order given."""
     blocks = frozenset(order)
     depths = loop_depths(cfg, tuple(loop for loop in natural_loops(cfg) if loop.blocks <= blocks))
-    parting = divergent_branches(cfg, uniform) & blocks
     spheres = influence(cfg)
-    divergent = frozenset(b for branch in parting for b in spheres[branch].sphere)
+    parting: dict[int, str] = {}
+    for branch in sorted(divergent_branches(cfg, uniform) & blocks):
+        for block in spheres[branch].sphere:
+            parting.setdefault(block, _condition(cfg, branch))
     return tuple(
         (
-            Ordered(i.full_opcode, i.guard is not None, depths[block], block in divergent),
+            Ordered(i.full_opcode, i.guard is not None, depths[block], parting.get(block, "")),
             i,
         )
         for block in order
         for i in cfg.instructions(block)
         if isa.effects(i) & ORDERED
     )
+
+
+def _condition(cfg: ControlFlowGraph, branch: int) -> str:
+    """The predicate of the branch that ends a block, as the text spells it."""
+    guard = cfg.instructions(branch)[-1].guard
+    return "a table" if guard is None else cfg.scoped.spelling(guard.name)

@@ -105,6 +105,8 @@ REJECTED = [
     ("CLOCK", changed(LOAD, "ld.volatile.global.f32 %v0, [%ptr];")),
     ("STATE_SPACE", changed(LOAD, "ld.shared.f32 %v0, [%ptr];")),
     ("STATE_SPACE", changed(LOAD, "ld.f32 %v0, [%ptr];")),
+    ("RESERVED_NAME", changed(".reg .pred %p<3>;", ".reg .pred %p<3>;\n.reg .b64 %tid;")),
+    ("RESERVED_NAME", changed(".reg .pred %p<3>;", ".reg .pred %p<3>;\n.reg .b32 %a, %laneid;")),
     ("NON_COHERENT", changed(LOAD, "ld.global.nc.f32 %v0, [%ptr];")),
     ("LOWER_PRECISION", changed(ADD, "add.f16 %h0, %h0, %h1;")),
     ("LOWER_PRECISION", changed(ADD, "cvt.rn.bf16.f32 %h0, %v0;")),

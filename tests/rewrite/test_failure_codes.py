@@ -73,6 +73,7 @@ ANSWER = {
     "LEAVES": changed("$DONE:", "$DONE: ret;"),
     "CLOCK": changed("mov.b64 %n, %in0;", "mov.u64 %n, %clock64;"),
     "STATE_SPACE": changed(LOAD, "ld.shared.f32 %a0, [%px];"),
+    "RESERVED_NAME": changed(".reg .pred %p;", ".reg .pred %p;\n.reg .b64 %tid;"),
     "NON_COHERENT": changed(LOAD, "ld.global.nc.f32 %a0, [%px];"),
     "LOWER_PRECISION": changed(ADD, "fma.rn.f16x2 %n, %n, %n, %n;"),
     "APPROXIMATION": changed(ADD, "sqrt.approx.f32 %out0, %a0;"),
