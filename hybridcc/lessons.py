@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hybridcc.passes.rewrite.feedback import Lesson
 from hybridcc.passes.verdict import Refuted, Tested, Unknown
-from hybridcc.passes.verify.proving import IRREPRODUCIBLE
+from hybridcc.passes.verify.proving import AT_VALUES, IRREPRODUCIBLE
 from hybridcc.passes.verify.testing import Examination
 from hybridcc.records import PENDING, Accept, CandidateRecord, Machine
 from hybridcc.selection import stands
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 NOT_PROVED = "not proved: "
 """Begins the note of an examination whose proof was tried in vain."""
+
+_AS_THEY_STAND = (
+    " (operations are compared as they stand: that 0 * 0 is 0, or that x * 1 is x, is not known; start from what the "
+    "original computes)"
+)
 
 _STAGES = ("answer: ", "splice: ", "lint: ", "assemble: ")
 """Stages whose refusal is about the text that was proposed."""
@@ -69,6 +74,8 @@ def _not_proved(evidence: Examination) -> Lesson | None:
         return None
     if reason.startswith(IRREPRODUCIBLE):
         reason = "it took too long"  # whatever else it says, another machine might say otherwise
+    if AT_VALUES in reason:  # which values, is up to the solver
+        reason = reason.partition(AT_VALUES)[0] + _AS_THEY_STAND
     return Lesson(
         "NOT_PROVED",
         f"no test tells it from the original, and the prover could not show that it is equal: {reason}. "

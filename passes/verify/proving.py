@@ -29,6 +29,8 @@ MEMORY_BYTES: Final = 2 << 30
 QUERIES: Final = 20_000
 IRREPRODUCIBLE: Final = "timeout"
 """How the reason of an Unknown begins that another machine might not give."""
+AT_VALUES: Final = ", at "
+"""What stands in a reason before the values of a solver's model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def attempt_here(task: Task) -> Attempt:
     except Differs as error:
         hints.append(error.values)
         shown = ", ".join(f"{k}={v}" for k, v in sorted(error.values.items()) if v and _worth_showing(k))
-        reason = f"the two differ when floating point is uninterpreted, at {shown}"
+        reason = f"the two differ when floating point is uninterpreted{AT_VALUES}{shown}"
     except Unsupported as error:
         reason = f"unsupported: {error}"
     except (OutOfBudget, terms.TermTooLarge) as error:
