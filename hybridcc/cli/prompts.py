@@ -25,7 +25,9 @@ def prompts(
     out: Annotated[str, typer.Option("-o", "--out", help="Where to write the batch file.")] = "prompts.jsonl",
     signature: Annotated[str | None, typer.Option(help="Types for a plain function.")] = None,
     entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,
-    arch: Annotated[str, typer.Option(help="Architecture to compile for; prompts do not depend on it.")] = "sm_80",
+    arch: Annotated[
+        str, typer.Option(help="Architectures, with commas; those whose figures agree share a prompt.")
+    ] = "sm_80,sm_86,sm_90",
     samples: Annotated[int, typer.Option(min=1, max=64, help="Answers to ask for per prompt.")] = 1,
     region: Annotated[
         Region, typer.Option(help="loops: the hottest loops; body: the whole kernel as one region.")
@@ -45,7 +47,7 @@ def prompts(
     else:
         found = [
             p
-            for source in load(target, [arch], signature=signature, entry=entry)
+            for source in load(target, [a.strip() for a in arch.split(",") if a.strip()], signature=signature, entry=entry)
             for p in prompts_of(source, body=region is Region.body)
         ]
     if show:

@@ -20,6 +20,7 @@ from hybridcc.runtime.assemble import assemble
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+ARCHITECTURES = ["sm_80", "sm_86", "sm_90"]
 HOW = "the template, the regions or the facts changed: export the prompts, have a model answer, import, commit both"
 
 
@@ -32,7 +33,7 @@ def test_every_recording_matches_the_prompts_of_today(example: Path) -> None:
     path = recording.beside(example)
     assert path is not None, f"{example} ships no recording"
     held = recording.read(path)
-    asked = {p.hash: p for s in sources.load(str(example), ["sm_80"]) for p in prompts_of(s)}
+    asked = {p.hash: p for s in sources.load(str(example), ARCHITECTURES) for p in prompts_of(s)}
     assert {r.prompt_hash for r in held} == set(asked), HOW
     assert {r.template_version for r in held} == {TEMPLATE_VERSION}, HOW
     for prompt_hash, prompt in asked.items():
@@ -49,7 +50,7 @@ def test_a_recording_says_what_it_is(example: Path) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", recorded.date)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_recorded_answer_goes_all_the_way_to_machine_code(example: Path, arch: str) -> None:
     path = recording.beside(example)
     assert path is not None
