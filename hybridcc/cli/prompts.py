@@ -45,9 +45,10 @@ def prompts(
     if is_bundle := Path(target).is_dir():
         found = list(unanswered_of(bundle.load(target)))
     else:
+        architectures = [a.strip() for a in arch.split(",") if a.strip()]
         found = [
             p
-            for source in load(target, [a.strip() for a in arch.split(",") if a.strip()], signature=signature, entry=entry)
+            for source in load(target, architectures, signature=signature, entry=entry)
             for p in prompts_of(source, body=region is Region.body)
         ]
     if show:
