@@ -48,20 +48,20 @@ class Prompt:
 def build(region: Region, kernel: Kernel) -> Prompt:
     """The prompt for a region that may be rewritten, on the architecture that ``kernel`` was compiled for.
 
-    Raises ModelError for a region that must not be rewritten (``region.ineligible`` says why): it has no text; and
-    UnknownArchitecture.
+    One of which no figures are known is taken for the newest of which there are. Raises ModelError for a region that must
+    not be rewritten (``region.ineligible`` says why): it has no text.
     """
+    from hybridcc.passes.profile.estimate import model_target
     from hybridcc.passes.rewrite import examples, sections, situation
     from hybridcc.passes.rewrite.hardware import hardware
     from hybridcc.passes.rewrite.layout import filled, listed
-    from hybridcc.ptx import targets
 
     if not region.text:
         raise ModelError(
             f"region {region.id} is not offered for rewriting ({region.ineligible})",
             next_step="ask for the regions that are eligible",
         )
-    on = targets.target(kernel.arch)
+    on = model_target(kernel.arch)
     found = situation.situation(region, on)
     right = examples.right_for(found.traits)
     text = template(TEMPLATE).render(

@@ -91,7 +91,9 @@ def project(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     (folder / "conv1d.py").write_text(KERNEL)
     prompts, results = folder / "prompts.jsonl", folder / "results.jsonl"
-    run = hybridcc("prompts", folder / "conv1d.py", "--signature", SIGNATURE, "-o", prompts)
+    run = hybridcc(
+        "prompts", folder / "conv1d.py", "--signature", SIGNATURE, "--arch", ",".join(ARCHITECTURES), "-o", prompts
+    )
     assert run.returncode == 0, run.stderr
     (line,) = prompts.read_text().splitlines()
     asked = json.loads(line)["custom_id"]

@@ -68,7 +68,7 @@ def test_a_right_rewrite_passes_and_a_wrong_one_is_told_what_it_does(target: Pat
 
 def test_a_failed_answer_of_a_bundle_can_be_taken_up(target: Path) -> None:
     prompts, results, recorded = (target.parent / name for name in ("p.jsonl", "r.jsonl", "conv1d.answers.jsonl"))
-    assert hybridcc("prompts", target, "--signature", SIGNATURE, "-o", prompts).returncode == 0
+    assert hybridcc("prompts", target, "--signature", SIGNATURE, "--arch", "sm_80", "-o", prompts).returncode == 0
     asked = json.loads(prompts.read_text())["custom_id"]
     results.write_text(json.dumps({"custom_id": asked, "answer": pointer_walk(4, last=1)}) + "\n")
     imported = hybridcc("answers", "import", results, "--prompts", prompts, "--model", "by hand", "-o", recorded)
