@@ -48,8 +48,8 @@ class Prompt:
 def build(region: Region, kernel: Kernel) -> Prompt:
     """The prompt for a region that may be rewritten, on the architecture that ``kernel`` was compiled for.
 
-    One of which no figures are known is taken for the newest of which there are. Raises ModelError for a region that must
-    not be rewritten (``region.ineligible`` says why): it has no text.
+    One of which no figures are known is taken for the newest of which there are. Raises ModelError for a region that
+    must not be rewritten (``region.ineligible`` says why): it has no text.
     """
     from hybridcc.passes.profile.estimate import model_target
     from hybridcc.passes.rewrite import examples, sections, situation
