@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from hybridcc.errors import HybridccError, InputError, MissingExtra, ToolchainError, UnknownArchitecture
-from hybridcc.frontends import memref
+from hybridcc.frontends import guarded, memref
 from hybridcc.passes.facts import Fact, Origin, Relation, Special
 from hybridcc.passes.kernel import Argument, ArrayType, Field, Kernel, LaunchBounds, ScalarType
 from hybridcc.runtime import toolchain
 
 BINDINGS = ("numba_cuda_mlir._mlir", "mlir")
 """Where MLIR's Python bindings may be imported from, the first that is there: the extra's, or a user's own."""
-
-TIMEOUT_S = 120
 
 _DTYPES = {
     "f16": "float16", "f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32",
@@ -52,7 +47,8 @@ def from_text(text: str, arch: str, *, name: str) -> tuple[Kernel, ...]:
     if re.fullmatch(r"sm_\d+[af]?", arch) is None:
         raise _unknown_architecture(arch)
     toolkit = toolchain.find("libdevice").path.parents[2]
-    answer, said = _ask({"text": text, "arch": arch, "toolkit": str(toolkit), "bindings": BINDINGS}, name)
+    request = {"text": text, "arch": arch, "toolkit": str(toolkit), "bindings": BINDINGS}
+    answer, said = guarded.ask("mlir_worker.py", request, tool="MLIR", where=name)
     if f"'{arch}' is not a recognized processor" in said:
         raise _unknown_architecture(arch)
     if "error" in answer:
@@ -63,31 +59,6 @@ def from_text(text: str, arch: str, *, name: str) -> tuple[Kernel, ...]:
     if not kernels:
         raise InputError("holds no kernel", where=name, next_step="give a gpu.module with a gpu.func … kernel")
     return tuple(kernels)
-
-
-def _ask(request: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
-    """(answer, what LLVM printed). Raises ToolchainError when the child ends without one."""
-    script = Path(__file__).with_name("mlir_worker.py")
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", str(script)],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            env=toolchain.environment(),
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ToolchainError(
-            f"MLIR did not finish within {TIMEOUT_S} s", where=name, next_step="simplify the module"
-        ) from error
-    if done.returncode != 0 or not done.stdout:
-        how = f"by signal {-done.returncode}" if done.returncode < 0 else f"with exit status {done.returncode}"
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[0]
-        raise ToolchainError(f"MLIR ended {how}: {last}", where=name, next_step="simplify the module")
-    return json.loads(done.stdout), done.stderr
 
 
 def _refusal(answer: dict[str, Any], name: str) -> HybridccError:

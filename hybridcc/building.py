@@ -51,22 +51,24 @@ def build(
     budget: Budget = DEFAULT_BUDGET,
     seed: int = 0,
     body: bool = False,
+    include: Sequence[str | Path] = (),
+    instantiate: Sequence[str] = (),
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
     """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
 
-    ``target`` is a Python, PTX or MLIR file; ``file.py:name`` picks one kernel. ``rewriter`` is a spec as
-    ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
+    ``target`` is a file of Python, PTX, MLIR, LLVM IR or CUDA C++; ``file:name`` picks one. ``rewriter`` is a spec
+    as ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
     callable that gives example launches; ``budget`` bounds the asking for each kernel; with
-    ``body`` the whole kernel is the one region. Raises HybridccError for
-    whatever keeps a baseline from being built; what happens to rewrites is in the records.
+    ``body`` the whole kernel is the one region. ``include`` and ``instantiate`` are for CUDA C++. Raises HybridccError
+    for whatever keeps a baseline from being built; what happens to rewrites is in the records.
     """
     from hybridcc.sources import load
 
     place = Path(out)
     folder.check_writable(place)
     progress(f"compiling {target}")
-    sources = load(str(target), arch, signature=signature, entry=entry)
+    sources = load(str(target), arch, signature=signature, entry=entry, include=include, instantiate=instantiate)
     for source in sources:
         bundle.check_replaceable(place / bundle.folder_name(source.name))
     spec = rewriter if rewriter is not None else _shipped(sources)

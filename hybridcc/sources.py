@@ -12,6 +12,8 @@ from typing import Any
 from hybridcc.errors import InputError, UnknownArchitecture, UnsupportedOption
 from hybridcc.passes.kernel import Kernel
 
+SUFFIXES = (".py", ".ptx", ".mlir", ".ll", ".bc", ".cu")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -30,9 +32,12 @@ def load(
     signature: str | None = None,
     entry: str | None = None,
     lineinfo: bool = False,
+    include: Sequence[str | Path] = (),
+    instantiate: Sequence[str] = (),
 ) -> tuple[Source, ...]:
-    """``file.py``, ``file.py:name``, ``file.ptx``, ``file.mlir``; each architecture once. ``lineinfo`` has Numba say
-    which line of the source each instruction came from, if it can. Raises InputError and its kin."""
+    """``file.py``, ``file.py:name``, and files of the other SUFFIXES; each architecture once. ``lineinfo`` has Numba
+    say which line of the source each instruction came from, if it can; ``include`` and ``instantiate`` are for CUDA C++
+    (frontends/cuda_cpp.py). Raises InputError and its kin."""
     architectures = tuple(dict.fromkeys(architectures))
     for arch in architectures:
         _check_supported(arch)
@@ -50,11 +55,11 @@ def load(
             return tuple(_numba(path, architectures, signature, wanted, lineinfo))
         case ".ptx":
             return _per_entry(path, [_ptx(path, arch, wanted) for arch in architectures])
-        case ".mlir":
-            return _per_entry(path, [_mlir(path, arch, wanted) for arch in architectures])
+        case ".mlir" | ".ll" | ".bc" | ".cu":
+            return _per_entry(path, [_chosen(path, arch, wanted, include, instantiate) for arch in architectures])
         case other:
             raise InputError(
-                f"kernels are read from .py, .ptx and .mlir files, not {other or 'a file without a suffix'}",
+                f"kernels are read from {', '.join(SUFFIXES)} files, not {other or 'a file without a suffix'}",
                 where=str(path),
                 next_step="rename the file, or convert it",
             )
@@ -119,11 +124,24 @@ def _ptx(path: Path, arch: str, entry: str | None) -> tuple[Kernel, ...]:
     return ptx_file.load(path, entry=entry, arch=arch)
 
 
-def _mlir(path: Path, arch: str, entry: str | None) -> tuple[Kernel, ...]:
-    from hybridcc.frontends import mlir
+def _chosen(
+    path: Path, arch: str, wanted: str | None, include: Sequence[str | Path], instantiate: Sequence[str]
+) -> tuple[Kernel, ...]:
+    """Raises InputError when there is no kernel of that name."""
+    from hybridcc.frontends import cuda_cpp, llvm, mlir
 
-    found = mlir.compile(path, arch)
-    return tuple(kernel for kernel in found if entry in (None, kernel.name, kernel.entry))
+    match path.suffix:
+        case ".mlir":
+            found = mlir.compile(path, arch)
+        case ".cu":
+            found = cuda_cpp.compile(path, arch, include=include, instantiate=instantiate)
+        case _:
+            found = llvm.compile(path, arch)
+    chosen = tuple(kernel for kernel in found if wanted in (None, kernel.name, kernel.entry))
+    if not chosen:
+        known = ", ".join(kernel.name for kernel in found)
+        raise InputError(f"no kernel {wanted} (kernels: {known})", where=str(path), next_step="name one of them")
+    return chosen
 
 
 def _per_entry(path: Path, compiled: Sequence[tuple[Kernel, ...]]) -> tuple[Source, ...]:

@@ -32,7 +32,9 @@ class Assembler(StrEnum):
 
 
 def build(
-    target: Annotated[str, typer.Argument(help="A .py, .ptx or .mlir file; file.py:name picks one kernel.")],
+    target: Annotated[
+        str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one kernel.")
+    ],
     out: Annotated[str, typer.Option("-o", "--out", help="Folder for the bundles, one per kernel.")] = "out",
     arch: Annotated[str, typer.Option(help="Architectures, separated by commas.")] = "sm_80,sm_86,sm_90",
     rewriter: Annotated[
@@ -57,6 +59,12 @@ def build(
         str | None, typer.Option(help="Types for a plain function: 'conv1d(float32[::1], float32[::1])'.")
     ] = None,
     entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,
+    include: Annotated[
+        list[str] | None, typer.Option("-I", "--include", help="A folder for #include, of .cu files.")
+    ] = None,
+    instantiate: Annotated[
+        list[str] | None, typer.Option(help="A kernel template of a .cu file to build: 'scale<float>'.")
+    ] = None,
     assembler: Annotated[Assembler, typer.Option(help="Which assembler makes every cubin.")] = Assembler.nvjitlink,
     answers: Annotated[int, typer.Option(min=1, max=64, help="How many rewrites to ask for per region.")] = 4,
     rounds: Annotated[int, typer.Option(min=0, max=16, help="How often an answer that fails is asked for again.")] = 3,
@@ -91,6 +99,8 @@ def build(
             budget=Budget(rounds, most_answers, most_tokens, most_seconds),
             seed=seed,
             body=region is Region.body,
+            include=include or (),
+            instantiate=instantiate or (),
             progress=progress,
         )
     if as_json:

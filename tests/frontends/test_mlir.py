@@ -127,7 +127,7 @@ def test_llvm_ending_its_process_is_an_error_not_the_end(monkeypatch: pytest.Mon
         code = Path(command[-1]).read_text().replace("+ptx90", "+ptx60")
         return run([sys.executable, "-c", code], **options)
 
-    monkeypatch.setattr(mlir.subprocess, "run", too_low_a_ptx_version)
+    monkeypatch.setattr(subprocess, "run", too_low_a_ptx_version)
     with pytest.raises(ToolchainError, match=r"MLIR ended .*PTX version 6\.0 does not"):
         mlir.from_text(SCALE, "sm_90", name="scale.mlir")
 
