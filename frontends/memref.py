@@ -8,6 +8,9 @@ from hybridcc.frontends.numba_types import LARGEST_EXTENT
 from hybridcc.passes.facts import Fact, Origin, Parameter, Relation
 from hybridcc.passes.kernel import Argument, ArrayType, Field
 
+BARE = (Field("data", ".u64"),)
+"""The bare-pointer convention: the address alone, as shape and strides are in the type."""
+
 
 def fields(ndim: int) -> tuple[Field, ...]:
     """Allocated and aligned pointer are one to a kernel: both are the array's address, and the offset is 0."""
@@ -29,6 +32,18 @@ def facts(arguments: Sequence[Argument], static: Sequence[tuple[int | None, ...]
             extents = static[number] if number < len(static) else ()
             found += _facts(argument.name, argument.type, first, extents)
         first += len(argument.fields)
+    return tuple(found)
+
+
+def bare_facts(arguments: Sequence[Argument]) -> tuple[Fact, ...]:
+    """The same under the bare-pointer convention."""
+    import numpy as np
+
+    found: list[Fact] = []
+    for index, argument in enumerate(arguments):
+        if isinstance(argument.type, ArrayType) and np.dtype(argument.type.dtype).alignment > 1:
+            alignment = np.dtype(argument.type.dtype).alignment
+            found.append(_fact(Parameter(index, argument.name), Relation.MULTIPLE_OF, alignment))
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ _PTX_TYPES = {
 """How LLVM declares a scalar of each type. It makes an array of bytes of a float16."""
 
 
-def compile(path: str | Path, arch: str) -> tuple[Kernel, ...]:
-    """Every kernel of a ``.mlir`` file for ``arch`` ("sm_90").
+def compile(path: str | Path, arch: str, *, bare: bool = False) -> tuple[Kernel, ...]:
+    """Every kernel of a ``.mlir`` file for ``arch`` ("sm_90"). With ``bare``, and for a module that has the attribute
+    ``hybridcc.bare_pointers``, a memref is one pointer and not a descriptor; its shape must then be static.
 
     Raises InputError (MLIR's own message with its line), UnknownArchitecture, MissingExtra and ToolchainError.
     """
@@ -39,22 +41,27 @@ def compile(path: str | Path, arch: str) -> tuple[Kernel, ...]:
         raise InputError("no such file", where=str(path), next_step="check the path") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {error}", where=str(path), next_step="give a text file of MLIR") from error
-    return from_text(text, arch, name=str(path))
+    return from_text(text, arch, name=str(path), bare=bare)
 
 
-def from_text(text: str, arch: str, *, name: str) -> tuple[Kernel, ...]:
-    """The same for MLIR that is in memory; ``name`` stands in messages."""
+def from_text(
+    text: str, arch: str, *, name: str, bare: bool = False, bindings: Sequence[str] = ()
+) -> tuple[Kernel, ...]:
+    """The same for MLIR that is in memory; ``name`` stands in messages, ``bindings`` are tried before BINDINGS."""
     if re.fullmatch(r"sm_\d+[af]?", arch) is None:
         raise _unknown_architecture(arch)
     toolkit = toolchain.find("libdevice").path.parents[2]
-    request = {"text": text, "arch": arch, "toolkit": str(toolkit), "bindings": BINDINGS}
+    request = {"text": text, "arch": arch, "toolkit": str(toolkit), "bare": bare}
+    request["bindings"] = (*bindings, *BINDINGS)
     answer, said = guarded.ask("mlir_worker.py", request, tool="MLIR", where=name)
     if f"'{arch}' is not a recognized processor" in said:
         raise _unknown_architecture(arch)
     if "error" in answer:
         raise _refusal(answer, name)
     kernels = [
-        _kernel(described, module["ptx"], arch, name) for module in answer["modules"] for described in module["kernels"]
+        _kernel(described, module["ptx"], arch, name, answer["bare"])
+        for module in answer["modules"]
+        for described in module["kernels"]
     ]
     if not kernels:
         raise InputError("holds no kernel", where=name, next_step="give a gpu.module with a gpu.func … kernel")
@@ -82,8 +89,8 @@ def _unknown_architecture(arch: str) -> UnknownArchitecture:
     return UnknownArchitecture(f"no architecture {arch!r}", next_step="give one such as sm_80, sm_86 or sm_90")
 
 
-def _kernel(described: dict[str, Any], ptx: str, arch: str, name: str) -> Kernel:
-    arguments = tuple(_argument(f"arg{number}", each) for number, each in enumerate(described["arguments"]))
+def _kernel(described: dict[str, Any], ptx: str, arch: str, name: str, bare: bool) -> Kernel:
+    arguments = tuple(_argument(f"arg{number}", each, bare) for number, each in enumerate(described["arguments"]))
     static = [tuple(each.get("shape", ())) for each in described["arguments"]]
     block = described["block"]
     threads = block[0] * block[1] * block[2] if block else None
@@ -94,18 +101,20 @@ def _kernel(described: dict[str, Any], ptx: str, arch: str, name: str) -> Kernel
         arch=arch,
         frontend=f"mlir ({_version()})",
         arguments=arguments,
-        facts=(*memref.facts(arguments, static), *_block_facts(block)),
+        facts=(*(memref.bare_facts(arguments) if bare else memref.facts(arguments, static)), *_block_facts(block)),
         launch_bounds=LaunchBounds(threads),
         source_file=name,
     )
 
 
-def _argument(name: str, described: dict[str, Any]) -> Argument:
+def _argument(name: str, described: dict[str, Any], bare: bool) -> Argument:
     if "element" in described:
         dtype = _dtype(described["element"], name)
         ndim = len(described["shape"])
         layout = "C" if described["identity"] else "A"
-        return Argument(name, ArrayType(dtype, ndim, layout), memref.fields(ndim))
+        if bare and not described["identity"]:
+            raise _not_passed(described["type"], name)
+        return Argument(name, ArrayType(dtype, ndim, layout), memref.BARE if bare else memref.fields(ndim))
     dtype = _dtype(described["type"], name)
     if dtype not in _PTX_TYPES:
         raise _not_passed(described["type"], name)

@@ -1,8 +1,9 @@
 """A process that lowers MLIR to PTX. Run as a script; nothing imports it.
 
 LLVM ends its process with SIGABRT on some inputs (a PTX version too low for the chip, a malformed attribute), so it
-never runs in the user's. Reads one JSON object from stdin, {"text", "arch", "toolkit", "bindings"}, and writes one to
-stdout: {"modules": [{"ptx", "kernels": [{"name", "arguments", "block"}]}]} or {"error", "kind"}.
+never runs in the user's. Reads one JSON object from stdin, {"text", "arch", "toolkit", "bindings",
+"bare"}, and writes one to
+stdout: {"modules": [{"ptx", "kernels": [{"name", "arguments", "block"}]}], "bare"} or {"error", "kind"}.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from typing import Any
 PTX_FEATURE = "+ptx90"
 """The newest that the assembler of CUDA 13.0 reads; every chip that MLIR knows can be had with it."""
 
+BARE = "hybridcc.bare_pointers"
+"""An attribute of the outermost module: memrefs are passed as one pointer each."""
+
 PIPELINE = (
     "builtin.module(gpu-kernel-outlining,"
     "nvvm-attach-target{{chip={arch} features={feature} O=3}},"
     "convert-nvgpu-to-nvvm,convert-scf-to-cf,convert-nvvm-to-llvm,expand-strided-metadata,lower-affine,"
-    "gpu.module(convert-gpu-to-nvvm{{index-bitwidth=64}},canonicalize,cse,reconcile-unrealized-casts))"
+    "gpu.module(convert-gpu-to-nvvm{{index-bitwidth=64 use-bare-ptr-memref-call-conv={bare}}},"
+    "canonicalize,cse,reconcile-unrealized-casts))"
 )
 
 
@@ -29,7 +34,7 @@ def main() -> None:
     os.dup2(2, 1)  # LLVM's own words go to stderr
     request = json.load(sys.stdin)
     try:
-        answer: dict[str, Any] = {"modules": lower(request)}
+        answer: dict[str, Any] = lower(request)
     except ImportError as error:
         answer = {"kind": "missing", "error": str(error)}
     except Exception as error:  # MLIR's bindings raise their own MLIRError, of a module chosen at run time
@@ -38,7 +43,7 @@ def main() -> None:
     answers.close()
 
 
-def lower(request: dict[str, Any]) -> list[dict[str, Any]]:
+def lower(request: dict[str, Any]) -> dict[str, Any]:
     root = bindings(request["bindings"])
     ir = importlib.import_module(f"{root}.ir")
     passmanager = importlib.import_module(f"{root}.passmanager")
@@ -49,13 +54,24 @@ def lower(request: dict[str, Any]) -> list[dict[str, Any]]:
         module = ir.Module.parse(request["text"])
         run(passmanager, module, "builtin.module(gpu-kernel-outlining)")
         kernels = described(ir, module)
-        run(passmanager, module, PIPELINE.format(arch=request["arch"], feature=PTX_FEATURE))
+        forget_targets(module)
+        bare = request["bare"] or BARE in module.operation.attributes
+        convention = "true" if bare else "false"
+        run(passmanager, module, PIPELINE.format(arch=request["arch"], feature=PTX_FEATURE, bare=convention))
         run(passmanager, module, f"builtin.module(gpu-module-to-binary{{format=isa toolkit={request['toolkit']}}})")
-        return [
+        modules = [
             {"ptx": text(ir, gpu, operation), "kernels": kernels[name(ir, operation)]}
             for operation in module.body.operations
             if operation.operation.name == "gpu.binary"
         ]
+        return {"modules": modules, "bare": bare}
+
+
+def forget_targets(module: Any) -> None:
+    """A gpu.module may name targets of its own; here each is lowered for the one that was asked for."""
+    for operation in module.body.operations:
+        if operation.operation.name == "gpu.module" and "targets" in operation.operation.attributes:
+            del operation.operation.attributes["targets"]
 
 
 def bindings(wanted: list[str]) -> str:

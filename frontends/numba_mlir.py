@@ -75,6 +75,15 @@ def compile(function: Callable[..., Any], signature: Any, arch: str, **options: 
     )
 
 
+def types_of(function: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    """The types that numba-cuda-mlir gives a call's arguments. Raises SignatureError."""
+    dispatcher = _package().cuda.jit(function)
+    try:
+        return tuple(dispatcher.typeof_pyval(value) for value in values)
+    except ValueError as error:
+        raise SignatureError(str(error), next_step="pass arrays and numbers") from error
+
+
 def _ptx(function: Callable[..., Any], types: Sequence[Any], capability: tuple[int, int], **options: Any) -> str:
     cuda = _package().cuda
     try:

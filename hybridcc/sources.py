@@ -94,14 +94,15 @@ def _numba(
 
 
 def _compiled(function: Any, signature: Any, arch: str, lineinfo: bool) -> Kernel:
-    from hybridcc.frontends import numba
+    from hybridcc.frontends import numba, numba_mlir, which
 
+    compile = numba_mlir.compile if which.is_for_numba_mlir(function) else numba.compile
     if lineinfo:
         try:
-            return numba.compile(function, signature, arch, lineinfo=True)
+            return compile(function, signature, arch, lineinfo=True)
         except UnsupportedOption:  # a kernel that is compiled for a debugger has its own
             pass
-    return numba.compile(function, signature, arch)
+    return compile(function, signature, arch)
 
 
 def _split(signature: str | None) -> tuple[str | None, str | None]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -89,12 +90,18 @@ def jit(
     options = {name: value for name, value in options.items() if name not in _GONE}
     if _is_function(func_or_sig):
         function = getattr(func_or_sig, "py_func", func_or_sig)
+        if _is_for_numba_mlir(function):
+            return _for_numba_mlir(function, [], options, examples)
         return _decorate(function, [], options, examples, numba_classes.numba_jit(function, **options))
     signatures = [] if func_or_sig is None else func_or_sig
+    if _is_for_numba_mlir(signatures):
+        return lambda function: _for_numba_mlir(getattr(function, "py_func", function), signatures, options, examples)
     numbas = numba_classes.numba_jit(func_or_sig, **options)  # checks and warns now, as Numba does
 
     def decorate(function: Any) -> Any:
         function = getattr(function, "py_func", function)
+        if _is_for_numba_mlir(function):
+            return _for_numba_mlir(function, signatures, options, examples)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the second time
             plain = numba_classes.numba_jit(function, **options) if signatures else numbas(function)
@@ -103,6 +110,30 @@ def jit(
         return _decorate(function, signatures, options, examples, plain)
 
     return decorate
+
+
+def _is_for_numba_mlir(given: Any) -> bool:
+    """A function that uses numba-cuda-mlir's names, or a signature of its types."""
+    if "numba_cuda_mlir" not in sys.modules:
+        return False
+    from hybridcc.frontends import which
+
+    if _is_function(given):
+        return which.is_for_numba_mlir(given)
+    first = given[0] if isinstance(given, list | tuple) and given else given
+    return type(first).__module__.partition(".")[0] == which.SUCCESSOR
+
+
+def _for_numba_mlir(
+    function: Any, signatures: Any, options: Mapping[str, Any], examples: Callable[[], object] | None
+) -> Any:
+    if options.get("device"):
+        from numba_cuda_mlir import cuda
+
+        return cuda.jit(**options)(function)
+    from hybridcc.runtime.mlir_dispatcher import MlirDispatcher
+
+    return MlirDispatcher(function, signatures, options, examples, mode(), EXECUTE_ARCH)
 
 
 def _stays_numbas(plain: Any, options: Mapping[str, Any]) -> bool:
