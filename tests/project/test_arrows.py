@@ -26,6 +26,7 @@ REACHING_UP = {
     ("runtime/dispatcher.py", "frontends"): "jit objects compile themselves",
     ("runtime/dispatcher.py", "optimizing"): "jit objects optimize themselves",
     ("runtime/dispatcher.py", "first_calls"): "jit objects look what was decided before",
+    ("runtime/mlir_dispatcher.py", "frontends"): "jit objects compile themselves",
     ("runtime/doctor.py", "frontends"): "the doctor compiles a kernel to see whether it can",
 }
 """The exceptions, each with its reason; only inside functions, so that no import goes in a circle."""
