@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hybridcc import __version__
-from hybridcc.cli import ab, build, doctor, profile, prompts, ptx, region, regions, run, store, try_, verify
+from hybridcc.cli import ab, build, compare, doctor, profile, prompts, ptx, region, regions, run, store, try_, verify
 from hybridcc.cli.guard import guarded
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ def options(
 app.command("build")(guarded(build.build))
 app.command("run")(guarded(run.run))
 app.command("ab")(guarded(ab.ab))
+app.command("compare")(guarded(compare.compare))
 app.command("regions")(guarded(regions.regions))
 app.command("region")(guarded(region.region))
 app.command("try")(guarded(try_.try_))
