@@ -54,7 +54,7 @@ def test_a_run_against_itself_is_the_same_in_every_row() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_same_measured_again_within_its_noise_is_never_a_change(run: dict[str, Any], seed: int, tmp_path: Path) -> None:
+def test_measured_again_within_its_noise_is_never_a_change(run: dict[str, Any], seed: int, tmp_path: Path) -> None:
     """Each ratio moves inside its own interval, which keeps its width."""
     draw = random.Random(seed)
     for row in run["kernels"]:
