@@ -29,6 +29,7 @@ def compile(function: Callable[..., Any], signature: Any, arch: str, **options: 
     UnknownArchitecture, MissingExtra and ToolchainError.
     """
     function, inherited = unwrap(function)
+    inherited = _asked_for(inherited)
     chosen = compile_options({**inherited, **options})
     if chosen.max_registers is not None:
         raise UnsupportedOption("numba-cuda-mlir kernels take no max_registers yet", next_step="use numba-cuda")
@@ -82,6 +83,19 @@ def types_of(function: Callable[..., Any], values: Sequence[Any]) -> tuple[Any, 
         return tuple(dispatcher.typeof_pyval(value) for value in values)
     except ValueError as error:
         raise SignatureError(str(error), next_step="pass arrays and numbers") from error
+
+
+_OPTIONS = ("debug", "opt", "lineinfo", "fastmath", "launch_bounds", "max_registers")
+
+
+def _asked_for(inherited: dict[str, Any]) -> dict[str, Any]:
+    """Of numba-cuda-mlir's own jit object, which holds every option with its default, those that change the PTX. Raises
+    UnsupportedOption for code that is linked in."""
+    if "_dbg_optnone" not in inherited:
+        return inherited
+    if inherited.get("link"):
+        raise UnsupportedOption("link= brings code that hybridcc does not see", next_step="take link= out")
+    return {name: inherited[name] for name in _OPTIONS if inherited.get(name) is not None}
 
 
 def _ptx(function: Callable[..., Any], types: Sequence[Any], capability: tuple[int, int], **options: Any) -> str:

@@ -87,7 +87,8 @@ def optimize(
 
 
 def _baseline(kernel: Kernel, options: Options) -> Machine:
-    """Raises PtxRefused where the PTX is the user's own, AssemblyError where a compiler made it."""
+    """Raises PtxRefused where the PTX is the user's own, or LLVM IR that went to PTX unread (inline assembly, calls of
+    functions that are elsewhere); AssemblyError where a compiler made it."""
     from hybridcc.runtime.assemble import assemble
 
     own = kernel.frontend == "ptx"
@@ -95,7 +96,7 @@ def _baseline(kernel: Kernel, options: Options) -> Machine:
         name = kernel.source_file if own else f"{kernel.name}.ptx"
         return Machine(assemble(kernel.ptx, kernel.arch, options.assembler, name=name))
     except AssemblyError as error:
-        if not own:
+        if not own and not kernel.frontend.startswith("llvm"):
             raise
         raise PtxRefused(error.what, log=error.log, where=error.where, next_step=error.next_step) from error
 

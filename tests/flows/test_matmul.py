@@ -83,6 +83,14 @@ def test_the_same_bits_from_every_way_in(file: str, frontend: str, tmp_path: Pat
         ("bad.mlir", "module {\n  nonsense\n}", "bad.mlir:2:"),
         ("bad.ll", "define ptx_kernel void @f() {\n  %x = add i32 1, %nope\n  ret void\n}", "bad.ll:2:19: use of und"),
         ("bad.cu", "__global__ void f(int *x) {\n  x[0] = nope;\n}", 'bad.cu:2: identifier "nope" is undefined'),
+        (
+            "asm.ll",
+            'define ptx_kernel void @f() {\n  call void asm sideeffect "nonsense", ""()\n  ret void\n}',
+            "nonsense",
+        ),
+        ("outside.cu", "__device__ void g();\n__global__ void f() {\n  g();\n}", "Unresolved extern function"),
+        ("empty.ll", "", "holds no kernel"),
+        ("noise.bc", "noise", "noise.bc: LLVM bitcode parsing error"),
     ],
 )
 def test_an_error_is_the_tools_own_with_its_position(name: str, text: str, said: str, tmp_path: Path) -> None:

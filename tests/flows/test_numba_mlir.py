@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hybridcc
+from hybridcc import sources
 from hybridcc.errors import LaunchShapeError, SignatureError, UnsupportedOption
 from hybridcc.frontends import which
 
@@ -76,3 +77,15 @@ def test_a_plain_function_by_its_signature(tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text("from numba_cuda_mlir import cuda\n\n\ndef twice(x):\n    x[cuda.grid(1)] *= 2\n")
     (built,) = hybridcc.build(tmp_path / "k.py", tmp_path / "out", signature="twice(float32[::1])", rewriter="none")
     assert built.record.frontend.startswith("numba-cuda-mlir ")
+
+
+def test_its_own_jit_object_with_its_options(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(
+        "from numba_cuda_mlir import cuda\n\n\n"
+        "@cuda.jit(launch_bounds=128)\ndef twice(x):\n    x[cuda.grid(1)] *= 2\n\n\n"
+        "@cuda.jit(link=['other.ptx'])\ndef linked(x):\n    x[cuda.grid(1)] *= 2\n"
+    )
+    (source,) = sources.load(f"{tmp_path / 'k.py'}:twice", ["sm_80"], signature="(float32[::1])")
+    assert source.kernels[0].launch_bounds.max_threads == 128
+    with pytest.raises(UnsupportedOption, match="link"):
+        sources.load(f"{tmp_path / 'k.py'}:linked", ["sm_80"], signature="(float32[::1])")
