@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hybridcc.building import ARCHITECTURES, open_or_failure, portable
 from hybridcc.manifest import manifest_of
 from hybridcc.passes.kernel import Kernel
+from hybridcc.passes.verify import examples
+from hybridcc.passes.verify.bare import with_arguments
+from hybridcc.passes.verify.launch import Launch
 from hybridcc.pipeline import Options, optimize
 from hybridcc.racing import race_here
 from hybridcc.records import BASELINE, DEFAULT_BUDGET, Accept, ArchitectureRecord, Budget, Machine, Select
@@ -28,6 +31,9 @@ class FlowOptions:
     budget: Budget = DEFAULT_BUDGET
     assembler: str = "nvjitlink"
     bare_pointers: bool = False
+    examples: Mapping[str, Callable[[], object]] = field(default_factory=dict)
+    """By kernel, a callable that returns launches to check rewrites on, as ``hybridcc.jit`` takes it. Needed where the
+    lengths of arrays hang on other arguments: launches made from types alone then read out of bounds."""
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -66,13 +72,19 @@ def compile_module(compiled: Sequence[tuple[Kernel, ...]], options: FlowOptions)
     for versions in zip(*compiled, strict=True):
         current = [replace(kernel, ptx=ptx[kernel.arch]) for kernel in versions]
         before = (failure[0],) if failure else ()
-        race = race_here((), lambda message: None, options.seed)
-        record = optimize(current, chosen, rewriter, failures=before, race=race)
+        launches = _launches(versions[0], options)
+        race = race_here(launches, lambda message: None, options.seed)
+        record = optimize(current, chosen, rewriter, launches, failures=before, race=race)
         for each in record.architectures:
             ptx[each.arch], machines[each.arch] = _selected(each)
         manifests.append(manifest_of(record))
     cubins = {arch: machine.cubin.bytes for arch, machine in machines.items()}
     return CompiledModule(cubins, ptx, {"kernels": manifests})
+
+
+def _launches(kernel: Kernel, options: FlowOptions) -> tuple[Launch, ...]:
+    given = options.examples.get(kernel.name)
+    return () if given is None else examples.from_callable(given, with_arguments(kernel))
 
 
 def _selected(record: ArchitectureRecord) -> tuple[str, Machine]:

@@ -13,11 +13,17 @@ import numpy as np
 import pytest
 
 import hybridcc
+from hybridcc.asking import regions_of
 from hybridcc.errors import InputError
 from hybridcc.flows import FlowOptions, llvm, mlir
+from hybridcc.frontends import llvm as llvm_frontend
 from hybridcc.frontends import mlir as frontend
 from hybridcc.frontends import numba_mlir
 from hybridcc.passes.arguments import flatten
+from hybridcc.passes.regions import Region
+from hybridcc.passes.rewrite import prompt, recording
+from hybridcc.passes.rewrite.recording import Recorded
+from hybridcc.runtime.assemble import assemble
 
 HERE = Path(__file__).parent / "matmul"
 BARE = """
@@ -140,9 +146,49 @@ def test_a_failure_is_a_diagnostic_and_leaves_the_module() -> None:
 
 
 def test_llvm_ir_to_cubins() -> None:
-    found = llvm.run((HERE / "matmul.ll").read_text(), FlowOptions(arch=("sm_80", "sm_90")))
-    assert set(found.cubins) == {"sm_80", "sm_90"}
+    found = llvm.run((HERE / "matmul.ll").read_text(), FlowOptions(arch=("sm_80",)))
+    assert set(found.cubins) == {"sm_80"}
     assert ".target sm_80" in found.ptx["sm_80"]
     assert found.manifest["kernels"][0]["kernel"]["name"] == "matmul"
     with pytest.raises(InputError, match=r"^mine\.ll:1:\d+: "):
         llvm.run("nonsense", name="mine.ll")
+
+
+def loads_first(region: Region) -> str:
+    """The region with the loads of each turn before its arithmetic: another order, the same values."""
+    lines = region.text.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.strip() == "$L0:") + 1
+    last = max(number for number, line in enumerate(lines) if " fma." in line) + 1
+    body = lines[first:last]
+    early = [line for line in body if " fma." not in line]
+    return "\n".join([*lines[:first], *early, *(line for line in body if " fma." in line), *lines[last:]])
+
+
+def example() -> object:
+    a, b, c = np.ones(19 * 19, np.float32), np.ones(19 * 19, np.float32), np.zeros(19 * 19, np.float32)
+    return (2, 3), (16, 8), (a, b, c, np.int64(19))
+
+
+def test_a_proved_rewrite_is_what_the_flow_hands_on(tmp_path: Path) -> None:
+    text = (HERE / "matmul.ll").read_text()
+    (kernel,) = llvm_frontend.from_module(text, "sm_80", name="matmul.ll")
+    region = regions_of(kernel)[0]
+    answer = f"```ptx\n{loads_first(region)}\n```\n"
+    asked = prompt.build(region, kernel)
+    recording.write(
+        tmp_path / "r.jsonl", [Recorded(asked.hash, asked.template_version, "by hand", "2026-12-01", answer)]
+    )
+    options = FlowOptions(
+        arch=("sm_80",),
+        rewriter=f"replay:{tmp_path / 'r.jsonl'}",
+        select="proved",
+        answers=1,
+        examples={"matmul": example},
+    )
+    found = llvm.run(text, options)
+    (architecture,) = found.manifest["kernels"][0]["architectures"]
+    verdict = architecture["candidates"][0]["verdict"]
+    assert verdict["kind"] == "proved", verdict
+    assert architecture["selection"]["variant"] == "r0-0"
+    assert found.ptx["sm_80"] != kernel.ptx
+    assert found.cubins["sm_80"] != assemble(kernel.ptx, "sm_80").bytes
