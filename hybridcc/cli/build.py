@@ -33,7 +33,7 @@ class Assembler(StrEnum):
 
 def build(
     target: Annotated[
-        str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one kernel.")
+        str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one.")
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="Folder for the bundles, one per kernel.")] = "out",
     arch: Annotated[str, typer.Option(help="Architectures, separated by commas.")] = "sm_80,sm_86,sm_90",

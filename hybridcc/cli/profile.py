@@ -22,7 +22,7 @@ class Source(StrEnum):
 
 
 def profile(
-    target: Annotated[str, typer.Argument(help="A .ptx, .py or .mlir file; file.py:name picks one kernel.")],
+    target: Annotated[str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one.")],
     source: Annotated[Source, typer.Option(help="Which evidence: a GPU, the executor, the text; auto takes all.")] = (
         Source.auto
     ),

@@ -18,7 +18,7 @@ def prompts(
     target: Annotated[
         str,
         typer.Argument(
-            help="A .py, .ptx or .mlir file; file.py:name picks one kernel. "
+            help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one. "
             "Or a bundle: the follow-ups to those of its answers that failed."
         ),
     ],

@@ -8,7 +8,7 @@ import typer
 
 
 def region(
-    target: Annotated[str, typer.Argument(help="A .py, .ptx or .mlir file; file.py:name picks one kernel.")],
+    target: Annotated[str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Where to write the region; - for stdout.")] = "region.ptx",
     which: Annotated[str, typer.Option("--region", help="r0, r1, … as `hybridcc regions` lists them, or body.")] = "r0",
     arch: Annotated[str, typer.Option(help="Architecture to compile for.")] = "sm_80",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def regions(
-    target: Annotated[str, typer.Argument(help="A .py, .ptx or .mlir file; file.py:name picks one kernel.")],
+    target: Annotated[str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one.")],
     arch: Annotated[str, typer.Option(help="Architecture to compile for.")] = "sm_80",
     signature: Annotated[str | None, typer.Option(help="Types for a plain function.")] = None,
     entry: Annotated[str | None, typer.Option(help="Which kernel of the file.")] = None,

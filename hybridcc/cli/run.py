@@ -33,7 +33,7 @@ class _Finished:
 
 
 def run(
-    target: Annotated[str, typer.Argument(help="A .ptx, .py or .mlir file; file.py:name picks one kernel.")],
+    target: Annotated[str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one.")],
     grid: Annotated[str, typer.Option(help="Blocks: 4 or 4,2 or 4,2,1.")] = "1",
     block: Annotated[str, typer.Option(help="Threads in a block, in the same form.")] = "32",
     arg: Annotated[
