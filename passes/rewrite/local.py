@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from hybridcc.errors import MissingExtra, ModelError
+from hybridcc.passes.rewrite.constrained import processor
+from hybridcc.passes.rewrite.grammar import answer_grammar
 from hybridcc.passes.rewrite.prompt import Prompt
 from hybridcc.passes.rewrite.rewriter import DEFAULT_SAMPLING, Answer, Sampling
 
@@ -21,13 +23,15 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 class LocalRewriter:
     """Loads at the first prompt, samples ``count`` answers as one batch, on a GPU when torch sees one.
 
-    ``chat_template`` auto uses the tokenizer's template when it has one. Equal seeds give equal answers on one
-    machine with one version of torch.
+    ``chat_template`` auto uses the tokenizer's template when it has one. With ``constrained``, answers follow
+    grammar.py, so that each parses unless it is cut off; a model that thinks aloud first needs it off. Equal seeds give
+    equal answers on one machine with one version of torch.
     """
 
     folder: Path
     sampling: Sampling = DEFAULT_SAMPLING
     chat_template: ChatTemplate = "auto"
+    constrained: bool = True
     _loaded: tuple[Any, Any] | None = field(default=None, repr=False)
 
     @classmethod
@@ -57,10 +61,14 @@ class LocalRewriter:
                 next_step="use a model with a longer context",
             )
         tokens = {name: value.to(model.device) for name, value in tokens.items()}
+        options = self._options(tokenizer, count, room)
+        if self.constrained:
+            follows = processor(tokenizer, answer_grammar(), int(tokens["input_ids"].shape[1]))
+            options["logits_processor"] = [follows]
         devices = [model.device] if model.device.type == "cuda" else []
         with torch.random.fork_rng(devices), torch.inference_mode():
             torch.manual_seed(seed)
-            made = model.generate(**tokens, **self._options(tokenizer, count, room))
+            made = model.generate(**tokens, **options)
         answers = made[:, tokens["input_ids"].shape[1] :]
         texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
         length = int(tokens["input_ids"].shape[1])

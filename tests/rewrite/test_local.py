@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from hybridcc.errors import ModelError
+from hybridcc.errors import AnswerRejected, ModelError
 from hybridcc.passes.rewrite import Sampling, open_rewriter
+from hybridcc.passes.rewrite.answer import flatten
+from hybridcc.passes.rewrite.extract import code_of
+from hybridcc.passes.rewrite.grammar import opcodes
 from hybridcc.passes.rewrite.local import ChatTemplate, LocalRewriter
+from hybridcc.ptx import parse_statements
+from hybridcc.ptx.nodes import Instruction, Raw
 from tests.rewrite.made import prompt
 
 pytest.importorskip("torch", reason="extra 'model' is not installed")
@@ -41,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=2,
-        max_position_embeddings=256,
+        max_position_embeddings=512,
         bos_token_id=None,
         eos_token_id=words["<|end|>"],
     )
@@ -59,6 +64,29 @@ def test_equal_seeds_give_equal_answers_and_others_do_not(folder: Path) -> None:
     assert first != rewriter.propose(prompt(), count=3, seed=6)
     assert all(0 < (a.answer_tokens or 0) <= SHORT.max_tokens for a in first)
     assert {a.prompt_tokens for a in first} == {len(prompt().text.encode())}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_constrained_every_answer_that_ends_parses_though_the_model_knows_nothing(folder: Path, seed: int) -> None:
+    """Temperature 1 over random weights: every token that the grammar allows comes."""
+    long = Sampling(temperature=1.0, top_p=1.0, max_tokens=250)
+    answers = LocalRewriter.in_folder(folder, long).propose(prompt(), count=5, seed=seed)
+    ended = [a.text for a in answers if a.text.endswith("```")]
+    for text in ended:
+        statements = parse_statements(code_of(text))
+        assert statements
+        assert not any(isinstance(s, Raw) for s in flatten(statements))
+        assert {s.opcode for s in flatten(statements) if isinstance(s, Instruction)} <= {*opcodes(), "bra"}
+    for text in {a.text for a in answers} - set(ended):
+        with pytest.raises(AnswerRejected) as caught:
+            code_of(text)
+        assert caught.value.reason == "CUT_OFF"
+    assert ended
+
+
+def test_unconstrained_the_same_model_gives_no_ptx(folder: Path) -> None:
+    free = LocalRewriter(folder, SHORT, constrained=False).propose(prompt(), count=4, seed=0)
+    assert not any(a.text.startswith("```ptx") for a in free)
 
 
 def test_greedy_gives_one_answer(folder: Path) -> None:
@@ -84,8 +112,8 @@ def test_the_chat_template_is_used_and_leaves_no_token_in_the_answer(folder: Pat
 
 def test_a_prompt_longer_than_the_model_reads(folder: Path) -> None:
     rewriter = open_rewriter(f"transformers:{folder}")
-    with pytest.raises(ModelError, match=r"tokens long, the model reads 256"):
-        rewriter.propose(prompt("x" * 300), count=1, seed=0)
+    with pytest.raises(ModelError, match=r"tokens long, the model reads 512"):
+        rewriter.propose(prompt("x" * 600), count=1, seed=0)
 
 
 @pytest.mark.parametrize(
