@@ -174,8 +174,10 @@ def test_unwritable_output_folder(kernels, tmp_path):
 def test_missing_and_wrong_files(tmp_path):
     refused(hybridcc("build", tmp_path / "none.py", "-o", tmp_path / "out"), "BAD_INPUT", 2, "no such file")
     refused(hybridcc("build", tmp_path, "-o", tmp_path / "out"), "BAD_INPUT", 2, "folder")
+    (tmp_path / "k.rs").write_text("")
+    refused(hybridcc("build", tmp_path / "k.rs", "-o", tmp_path / "out"), "BAD_INPUT", 2, ".py", ".ptx", ".mlir", ".cu")
     (tmp_path / "k.cu").write_text("")
-    refused(hybridcc("build", tmp_path / "k.cu", "-o", tmp_path / "out"), "BAD_INPUT", 2, ".py, .ptx and .mlir")
+    refused(hybridcc("build", tmp_path / "k.cu", "-o", tmp_path / "out"), "BAD_INPUT", 2, "holds no kernel")
     refused(hybridcc("fmt", tmp_path / "none.ptx"), "BAD_INPUT", 2, "no such file")
 
 

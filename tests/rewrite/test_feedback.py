@@ -206,7 +206,7 @@ def test_a_recorded_session_of_two_rounds_replays(tmp_path: Path) -> None:
         assert made.returncode == 0, made.stderr
         return bundle.load(out / "conv1d")
 
-    first = answered(kernel, WRONG, *chosen)
+    first = answered(kernel, WRONG, *chosen, "--arch", "sm_90")
     assert [c["fate"]["code"] for c in build().entry("sm_90")["candidates"]] == ["REFUTED"]
     second = answered(out / "conv1d", RIGHT)
     assert second.startswith(first.rstrip("\n"))
