@@ -61,8 +61,13 @@ def site_of(region: Region, body: Block) -> Site:
         raise SpliceRefused("OTHER_KERNEL", "the region was found in another kernel's text")
     first, last = cfg.blocks[region.entry].first, cfg.blocks[region.entry].last
     head = [i for i in range(first, last) if isinstance(cfg.statements[i], Instruction)]
-    labels = [i for i in range(first, head[0] if head else last) if isinstance(cfg.statements[i], Label)]
-    at = labels[-1] + 1 if labels else first
+    # Behind the labels that lead there, and behind declarations: what they declare may be named in the new code.
+    before = [
+        i
+        for i in range(first, head[0] if head else last)
+        if isinstance(cfg.statements[i], (Label, RegisterDeclaration, Variable))
+    ]
+    at = before[-1] + 1 if before else first
     scope = paths[at][:-1]
     kept = frozenset(range(first, at))
     removed = frozenset(

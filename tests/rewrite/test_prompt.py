@@ -19,7 +19,7 @@ from hybridcc.passes.rewrite import prompt as prompts
 from hybridcc.passes.rewrite.sections import scrub, without_declarations
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(p.stem for p in (ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(p.stem for p in (ROOT / "examples").glob("*.py") if "@hybridcc.jit" in p.read_text())
 ARCHITECTURES = ("sm_80", "sm_86", "sm_90")
 
 

@@ -19,7 +19,7 @@ from hybridcc.ptx import parse
 from hybridcc.runtime.assemble import assemble
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if "@hybridcc.jit" in path.read_text())
 ARCHITECTURES = ["sm_80", "sm_86", "sm_90"]
 HOW = "the template, the regions or the facts changed: export the prompts, have a model answer, import, commit both"
 

@@ -448,3 +448,29 @@ def test_every_refusal_code_is_documented():
     assert len(raised) >= 25
     assert raised <= listed
     assert listed - raised <= {"JUMP_OUTSIDE", "UNDECLARED"}
+
+
+@pytest.mark.parametrize("space", [".shared", ".local"])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_whole_kernel_rewritten_finds_the_arrays_that_its_body_declares(space: str, first: bool) -> None:
+    """CUDA C++ declares them at the top of the body, ahead of or behind its registers."""
+    from hybridcc.passes.regions import body
+
+    registers, array = ".reg .b32 %r<4>; .reg .b64 %rd<4>;", f"{space} .align 4 .b8 room[64];"
+    text = f"""{HEAD}
+    {array if first else registers}
+    {registers if first else array}
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, room;
+    mov.u32 %r2, 7;
+    st{space}.u32 [%r1+4], %r2;
+    ld{space}.u32 %r3, [%r1+4];
+    st.global.u32 [%rd1], %r3;
+    ret;
+}}
+"""
+    region = body(Kernel("k", "k", text, "sm_90", "test"))
+    module = parse(text)
+    candidate = splice(module, region, region.text.replace("7;", "8;"))
+    assert candidate.text.index("room[64]") < candidate.text.index("hcc0_")
+    assemble(candidate.text, "sm_90", "ptxas")
