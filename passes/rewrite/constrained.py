@@ -45,7 +45,10 @@ def processor(tokenizer: Any, grammar: str, prompt_tokens: int) -> Any:
                 if input_ids.shape[1] > prompt_tokens and not matcher.is_stopped():
                     matcher.consume_token(int(input_ids[index, -1]))
                 if matcher.is_error():
-                    raise ModelError(f"constrained decoding failed: {matcher.get_error()}")
+                    raise ModelError(
+                        f"constrained decoding failed: {matcher.get_error()}",
+                        next_step="report this with the model's name; LocalRewriter(constrained=False) does without",
+                    )
                 masks.fill_next_token_bitmask(matcher, bits, index)
             allowed = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, : scores.shape[1]].astype(bool)
             return scores.masked_fill(~torch.from_numpy(allowed).to(scores.device), float("-inf"))
