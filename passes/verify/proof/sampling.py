@@ -39,6 +39,9 @@ def entry_values(program: Program, premises: Premises, rng: random.Random) -> di
     for index, (_, width) in enumerate(program.parameters):
         for bits in (8, 16, 32, 64):
             values[f"parameter:{index}:0:{bits}"] = numbers[index] & ((1 << bits) - 1)
+        for offset in range(1, width // 8 if width <= 64 else 0):
+            for bits in (8, 16, 32):
+                values[f"parameter:{index}:{offset}:{bits}"] = numbers[index] >> 8 * offset & ((1 << bits) - 1)
         for offset in range(0, min(width, 4096) // 8 if width > 64 else 0, 4):
             values[f"parameter:{index}:{offset}:32"] = rng.getrandbits(32)
             values[f"parameter:{index}:{offset}:64"] = rng.getrandbits(64)
