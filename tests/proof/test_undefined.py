@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_attacks import MODULE
 
-from hybridcc.passes.facts import Fact, Origin, Parameter, Relation, Special
+from hybridcc.passes.facts import Bytes, Fact, Origin, Parameter, Relation, Special
 from hybridcc.passes.verdict import Proved, Unknown
 from hybridcc.passes.verify import proving
 
@@ -56,3 +56,12 @@ def test_a_piece_of_a_parameter_is_no_crash(load: str) -> None:
     base = kernel(f"{load} {STORE}")
     assert isinstance(proving.attempt(base, base, "k", ()).verdict, Proved)
     assert isinstance(proving.attempt(base, kernel(f"mov.u32 %r10, 0; {STORE}"), "k", ()).verdict, Unknown)
+
+
+@pytest.mark.parametrize(("place", "proved"), [("", True), ("L0", False)])
+def test_that_ranges_are_apart_at_one_place_is_no_fact_of_the_whole_kernel(place: str, proved: bool) -> None:
+    apart = (Bytes(Parameter(0, "px"), 4), Relation.DISJOINT, Bytes(Parameter(1, "py"), 4), Origin.DECLARED)
+    one = kernel("st.global.u32 [%d1], 1; ld.global.u32 %r10, [%d2]; st.global.u32 [%d1+64], %r10;")
+    two = kernel("ld.global.u32 %r10, [%d2]; st.global.u32 [%d1], 1; st.global.u32 [%d1+64], %r10;")
+    found = proving.attempt(one, two, "k", [Fact(*apart, place=place)]).verdict
+    assert isinstance(found, Proved) == proved

@@ -61,7 +61,7 @@ def premises(facts: Iterable[f.Fact], parameter_widths: tuple[int, ...]) -> Prem
 def _conditions(fact: f.Fact, widths: tuple[int, ...]) -> tuple[Condition, ...]:
     """What a fact says of entry values; empty if that is nothing that is understood here."""
     match fact:
-        case f.Fact(f.Bytes() as left, f.Relation.DISJOINT, f.Bytes() as right):
+        case f.Fact(f.Bytes() as left, f.Relation.DISJOINT, f.Bytes() as right, place=""):
             return _apart(left, right, widths)
         case f.Fact(place=""):
             condition = _condition(fact, widths)
