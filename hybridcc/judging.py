@@ -132,7 +132,7 @@ def _assemble(kernel: Kernel, baseline: Machine, text: str, name: str, options: 
     from hybridcc.runtime.assemble import assemble
     from hybridcc.runtime.limits import check_launch_limits
 
-    cubin = assemble(text, kernel.arch, options.assembler, name=f"{name}.ptx")
+    cubin = assemble(text, kernel.arch, options.assembler, options.flags, name=f"{name}.ptx", ptxas=options.ptxas)
     check_launch_limits(baseline.cubin, cubin, kernel.entry, kernel.launch_bounds)
     return Machine(cubin)
 

@@ -94,7 +94,8 @@ def _baseline(kernel: Kernel, options: Options) -> Machine:
     own = kernel.frontend == "ptx"
     try:
         name = kernel.source_file if own else f"{kernel.name}.ptx"
-        return Machine(assemble(kernel.ptx, kernel.arch, options.assembler, name=name))
+        made = assemble(kernel.ptx, kernel.arch, options.assembler, options.flags, name=name, ptxas=options.ptxas)
+        return Machine(made)
     except AssemblyError as error:
         if not own and not kernel.frontend.startswith("llvm"):
             raise

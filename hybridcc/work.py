@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from hybridcc.asking import MOST_REGIONS
@@ -42,6 +43,10 @@ class Options:
     budget: Budget = DEFAULT_BUDGET
     body: bool = False
     """Whether the whole kernel is the one region."""
+    flags: tuple[str, ...] = ()
+    """The assembler's, in ptxas's spelling, for baseline and candidates alike."""
+    ptxas: Path | None = None
+    """Another ptxas than the wheel's, with ``assembler`` "ptxas"."""
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ def compile_module(compiled: Sequence[tuple[Kernel, ...]], options: FlowOptions)
         race = race_here(launches, lambda message: None, options.seed)
         record = optimize(current, chosen, rewriter, launches, failures=before, race=race)
         for each in record.architectures:
-            ptx[each.arch], machines[each.arch] = _selected(each)
+            ptx[each.arch], machines[each.arch] = selected(each)
         manifests.append(manifest_of(record))
     cubins = {arch: machine.cubin.bytes for arch, machine in machines.items()}
     return CompiledModule(cubins, ptx, {"kernels": manifests})
@@ -87,7 +87,8 @@ def _launches(kernel: Kernel, options: FlowOptions) -> tuple[Launch, ...]:
     return () if given is None else examples.from_callable(given, with_arguments(kernel))
 
 
-def _selected(record: ArchitectureRecord) -> tuple[str, Machine]:
+def selected(record: ArchitectureRecord) -> tuple[str, Machine]:
+    """The module that was selected for an architecture, and its machine code."""
     if record.selection.variant != BASELINE:
         candidate = next(each for each in record.candidates if each.name == record.selection.variant)
         assert candidate.ptx is not None

@@ -1,0 +1,5 @@
+"""``python -m hybridcc.dropin`` is ``hybridcc-ptxas``."""
+
+from hybridcc.dropin.main import main
+
+main()
