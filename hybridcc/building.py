@@ -17,6 +17,7 @@ from hybridcc.pipeline import Options, Progress, optimize
 from hybridcc.racing import race_here
 from hybridcc.records import DEFAULT_BUDGET, Accept, Budget, Failure, KernelRecord, Select
 from hybridcc.runtime import bundle, folder
+from hybridcc.shipping import shipped
 
 if TYPE_CHECKING:
     from hybridcc.passes.rewrite import Answer, Prompt, Rewriter
@@ -33,6 +34,14 @@ class Built:
     record: KernelRecord
     bundle: bundle.Bundle
     error: HybridccError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """Which files a bundle has beside its own."""
+
+    fatbin: bool = False
+    header: bool = False
 
 
 def build(
@@ -53,6 +62,8 @@ def build(
     body: bool = False,
     include: Sequence[str | Path] = (),
     instantiate: Sequence[str] = (),
+    fatbin: bool = False,
+    header: bool = False,
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
     """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
@@ -60,8 +71,9 @@ def build(
     ``target`` is a file of Python, PTX, MLIR, LLVM IR or CUDA C++; ``file:name`` picks one. ``rewriter`` is a spec
     as ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
     callable that gives example launches; ``budget`` bounds the asking for each kernel; with
-    ``body`` the whole kernel is the one region. ``include`` and ``instantiate`` are for CUDA C++. Raises HybridccError
-    for whatever keeps a baseline from being built; what happens to rewrites is in the records.
+    ``body`` the whole kernel is the one region. ``include`` and ``instantiate`` are for CUDA C++. ``fatbin`` and
+    ``header`` put a fatbin and a C header into each bundle. Raises HybridccError for whatever keeps a baseline from
+    being built; what happens to rewrites is in the records.
     """
     from hybridcc.sources import load
 
@@ -74,7 +86,8 @@ def build(
     spec = rewriter if rewriter is not None else _shipped(sources)
     opened, failure = open_or_failure(spec)
     options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget, body=body)  # type: ignore[arg-type]
-    return tuple(_one(source, place, options, opened, failure, inputs, progress) for source in sources)
+    extra = Extra(fatbin, header)
+    return tuple(_one(source, place, options, opened, failure, inputs, extra, progress) for source in sources)
 
 
 def _one(
@@ -84,6 +97,7 @@ def _one(
     rewriter: Rewriter | None,
     failure: tuple[Failure, HybridccError] | None,
     inputs: str | Path | Callable[[], object] | None,
+    extra: Extra,
     progress: Progress,
 ) -> Built:
     begin = time.monotonic()
@@ -94,7 +108,10 @@ def _one(
     record = optimize(source.kernels, options, asked, launches, progress, before, race)
     progress(f"{source.name}: writing")
     log = {"made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seconds": round(time.monotonic() - begin, 3)}
-    written = bundle.write(place / bundle.folder_name(source.name), manifest_of(record), files_of(record), log)
+    stem = bundle.folder_name(source.name)
+    manifest, files = manifest_of(record), files_of(record)
+    files |= shipped(manifest, files, stem, fatbin=extra.fatbin, header=extra.header)
+    written = bundle.write(place / stem, manifest, files, log)
     unanswered = asked.error if asked is not None and not asked.answered else None
     return Built(record, written, failure[1] if failure else unanswered)
 

@@ -34,6 +34,7 @@ def manifest_of(record: KernelRecord) -> dict[str, Any]:
             "frontend": record.frontend,
             "source": record.source,
             "parameters": list(record.parameters),
+            "calling": record.calling,
         },
         "policy": {
             "accept": record.accept,

@@ -55,6 +55,7 @@ def optimize(
     cannot be assembled. ``failures`` are those of stages before this one; without ``race``
     nothing is measured."""
     from hybridcc.runtime import toolchain
+    from hybridcc.runtime.calling import calling
 
     asker = None if rewriter is None else Asker(rewriter, options.budget, options.seed)
     work = Work(options, asker, examples, progress, race, list(failures))
@@ -67,6 +68,8 @@ def optimize(
         measure(state, work)
     architectures = tuple(_finish(state, work) for state in states)
     first = kernels[0]
+    unread = [*failures]
+    call = attempt("calling", unread, lambda: calling(first), None)
     return KernelRecord(
         name=first.name,
         frontend=first.frontend,
@@ -79,10 +82,11 @@ def optimize(
         tools=tuple((name, version) for name, version in toolchain.versions().items() if version),
         architectures=architectures,
         exchanges=tuple(e for c in work.conversations.values() for e in c.exchanges),
-        failures=tuple(failures),
+        failures=tuple(unread),
         told=_outcomes(work, states),
         usage=Usage() if asker is None else asker.usage,
         spent="" if asker is None else asker.spent,
+        calling=call,
     )
 
 

@@ -11,9 +11,9 @@ Every candidate has exactly one fate:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hybridcc.passes.rewrite.lints import Finding
 from hybridcc.passes.verify.testing import Examination
@@ -232,3 +232,5 @@ class KernelRecord:
     usage: Usage = Usage()
     spent: str = ""
     """Which budget ended the asking, empty if none did."""
+    calling: Mapping[str, Any] | None = None
+    """Entry and parameters, as runtime/calling.py describes them; None where they could not be read."""

@@ -26,6 +26,11 @@ class Region(StrEnum):
     body = "body"
 
 
+class Format(StrEnum):
+    bundle = "bundle"
+    fatbin = "fatbin"
+
+
 class Assembler(StrEnum):
     nvjitlink = "nvjitlink"
     ptxas = "ptxas"
@@ -76,6 +81,10 @@ def build(
     region: Annotated[
         Region, typer.Option(help="loops: the hottest loops; body: the whole kernel as one region.")
     ] = Region.loops,
+    format_: Annotated[
+        Format, typer.Option("--format", help="fatbin: also one file with every selected cubin and the baseline's PTX.")
+    ] = Format.bundle,
+    header: Annotated[bool, typer.Option("--header", help="Also a C header: entry, parameters, launch.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
 ) -> None:
@@ -101,6 +110,8 @@ def build(
             body=region is Region.body,
             include=include or (),
             instantiate=instantiate or (),
+            fatbin=format_ is Format.fatbin,
+            header=header,
             progress=progress,
         )
     if as_json:

@@ -30,6 +30,10 @@ TABLE = [
     (("sm_90a",), (10, 0), None),
     (("sm_100", "sm_90"), (10, 3), ("cubin", "sm_100", False)),
     (("sm_100a", "sm_90"), (10, 3), ("ptx", "sm_90", False)),
+    (("sm_100f", "sm_100", "sm_90"), (10, 0), ("cubin", "sm_100f", True)),
+    (("sm_100f", "sm_90"), (10, 3), ("cubin", "sm_100f", False)),
+    (("sm_103f",), (10, 0), None),
+    (("sm_100f",), (12, 0), None),  # another family, also for its PTX
     (("compute_90", "gfx90a", ""), (9, 0), None),
     ((), (9, 0), None),
 ]
@@ -49,7 +53,10 @@ def test_cubins_alone_do_not_run_on_a_newer_major_capability():
 
 @pytest.mark.parametrize(
     ("name", "parsed"),
-    [("sm_90", ((9, 0), False)), ("sm_90a", ((9, 0), True)), ("sm_121", ((12, 1), False)), ("sm_9", None)],
+    [
+        ("sm_90", ((9, 0), "")), ("sm_90a", ((9, 0), "a")), ("sm_121", ((12, 1), "")), ("sm_100f", ((10, 0), "f")),
+        ("sm_9", None),
+    ],
 )
 def test_names(name, parsed):
     assert capability_of(name) == parsed
