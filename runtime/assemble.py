@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, assert_never
 
@@ -17,6 +17,7 @@ from hybridcc.errors import AssemblyError, InputError, ToolchainError, UnknownAr
 from hybridcc.ptx.source import WIDEST
 from hybridcc.runtime import nvjitlink, toolchain
 from hybridcc.runtime.assembler_log import Message, Resources, maximum_version, messages, resources
+from hybridcc.runtime.elf import shared_bytes
 
 AssemblerName: TypeAlias = Literal["nvjitlink", "ptxas"]
 
@@ -131,6 +132,7 @@ def assemble(
             f"{made_by.name} {made_by.version} assembled {name} and told nothing of its registers",
             next_step="report this with the PTX; --assembler ptxas may serve meanwhile",
         )
+    accounts = tuple(replace(a, shared=max(a.shared, shared_bytes(code, a.entry, arch))) for a in accounts)
     return Cubin(code, arch, made_by, accounts, log, notes)
 
 

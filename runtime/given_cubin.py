@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from hybridcc.errors import InputError
 from hybridcc.runtime import toolchain
-
-MAGIC = b"\x7fELF"
+from hybridcc.runtime.elf import MAGIC, NOBITS, sections
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +106,5 @@ _CODE = re.compile(r"\.text\.|\.nv\.constant|\.nv\.global\.init|\.rela?\.text")
 
 
 def _sections(code: bytes) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of what runs, in order of name. ELF-64: e_shoff at 40, e_shentsize, e_shnum, e_shstrndx at 58."""
-    (table,) = struct.unpack_from("<Q", code, 40)
-    size, count, names = struct.unpack_from("<HHH", code, 58)
-    heads = [struct.unpack_from("<IIQQQQ", code, table + size * number) for number in range(count)]
-    found = []
-    for name_at, kind, _flags, _address, offset, length in heads:
-        start = heads[names][4] + name_at
-        name = code[start : code.index(b"\0", start)].decode("utf-8", "replace")
-        if _CODE.match(name) and kind != 8:  # SHT_NOBITS holds nothing
-            found.append((name, code[offset : offset + length]))
-    yield from sorted(found)
+    """(name, content) of what runs, in order of name."""
+    yield from sorted((s.name, s.content) for s in sections(code) if _CODE.match(s.name) and s.kind != NOBITS)

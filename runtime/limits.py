@@ -24,9 +24,12 @@ def largest_block(cubin: Cubin, entry: str, bounds: LaunchBounds = NO_BOUNDS) ->
     return 0
 
 
-def check_launch_limits(baseline: Cubin, variant: Cubin, entry: str, bounds: LaunchBounds = NO_BOUNDS) -> None:
+def check_launch_limits(
+    baseline: Cubin, variant: Cubin, entry: str, bounds: LaunchBounds = NO_BOUNDS, *, dynamic: bool = True
+) -> None:
     """Raises LaunchLimit when a launch of the baseline exists that the variant cannot do: a block too large for its
-    registers, or dynamic shared memory for which its static shared memory leaves no room."""
+    registers, or dynamic shared memory for which its static shared memory leaves no room. ``dynamic`` says whether
+    the kernel uses dynamic shared memory; one that does not is launched with none, and may use more of the other."""
     before, after = (largest_block(cubin, entry, bounds) for cubin in (baseline, variant))
     if after < before:
         used = variant.resources(entry).registers
@@ -35,7 +38,7 @@ def check_launch_limits(baseline: Cubin, variant: Cubin, entry: str, bounds: Lau
             next_step="use fewer registers, or declare launch_bounds on the kernel",
         )
     old, new = baseline.resources(entry).shared, variant.resources(entry).shared
-    if new > old:
+    if new > old and dynamic:
         raise LaunchLimit(
             f"{new - old} bytes more of static shared memory leave less for a launch to ask for on {variant.arch}",
             next_step="use no more shared memory than the kernel does",
