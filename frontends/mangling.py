@@ -3,7 +3,8 @@
 Numba numbers the functions of a process as it compiles them and puts the number into every symbol
 (``_ZN8__main__6conv1dB2v17...``: ``B`` length ``v`` number). The same kernel would get other PTX, and another hash,
 in every process. Here the numbers become 1, 2, 3 … in order of appearance, the entry's own first: what a process
-gives that compiles nothing else.
+gives that compiles nothing else. Arrays in shared, local and constant memory are numbered likewise
+(``_cudapy_smem_7``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import re
 
 _SYMBOL = re.compile(r"[\w$]*_ZN\w+")
 _TAG = re.compile(r"B(\d+)v(\d+)(?=B|E|\W|$|\d)")
+
+_ARRAY = re.compile(r"\b_cudapy_([slc]mem)_(\d+)\b")
 
 
 def canonical(ptx: str, entry: str) -> tuple[str, str]:
@@ -24,7 +27,10 @@ def canonical(ptx: str, entry: str) -> tuple[str, str]:
         for number in _numbers(symbol):
             order.setdefault(number, len(order) + 1)
     text = _SYMBOL.sub(lambda found: _renumber(found[0], order), ptx)
-    return text, _renumber(entry, order)
+    arrays: dict[tuple[str, str], int] = {}
+    for kind, number in _ARRAY.findall(text):
+        arrays.setdefault((kind, number), 1 + sum(k == kind for k, _ in arrays))
+    return _ARRAY.sub(lambda found: f"_cudapy_{found[1]}_{arrays[found[1], found[2]]}", text), _renumber(entry, order)
 
 
 def _numbers(symbol: str) -> list[str]:

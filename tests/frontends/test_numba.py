@@ -274,6 +274,14 @@ def test_counters_are_renamed_without_mixing_symbols_up() -> None:
     assert text == ".entry _ZN1m1fB2v1E() { _ZN1m1gB2v2E; _ZN1m1hB3v170E; _ZN1m3B2v2B2v3E; }"
 
 
+def test_arrays_in_memory_are_numbered_afresh_by_kind() -> None:
+    ptx = ".entry f() { _cudapy_smem_9; _cudapy_lmem_12; _cudapy_smem_12; _cudapy_smem_9; my_cudapy_smem_9; }"
+    text, _ = mangling.canonical(ptx, "f")
+    assert text == (
+        ".entry f() { _cudapy_smem_1; _cudapy_lmem_1; _cudapy_smem_2; _cudapy_smem_1; my_cudapy_smem_9; }"
+    )
+
+
 def test_functions_that_numba_links_in_from_outside_are_refused_by_name():
     def halves(x, y):
         i = cuda.grid(1)
