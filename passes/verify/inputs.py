@@ -17,6 +17,7 @@ from hybridcc.passes.kernel import Argument, ArrayType, Kernel, ScalarType
 from hybridcc.passes.verify.launch import Launch, Shape
 from hybridcc.passes.verify.plans import Plan
 from hybridcc.passes.verify.values import FAMILIES, draw
+from hybridcc.ptx.targets import MAX_THREADS_PER_BLOCK
 
 TRIPS = (*range(18), 31, 32, 33)
 """Trip counts that any unrolling by 2, 4, 8 or 16 can get wrong; the block's own neighbours are added."""
@@ -168,7 +169,7 @@ def _blocks(kernel: Kernel, plan: Plan, middle: Mapping[str, int], block: Shape)
     if plan.cover == "exact" or ".reqntid" in kernel.ptx:
         return
     width = block[0]
-    most = (kernel.launch_bounds.max_threads or 1024) // (block[1] * block[2])
+    most = (kernel.launch_bounds.max_threads or MAX_THREADS_PER_BLOCK) // (block[1] * block[2])
     several = {size: 2 * width + 3 + i for i, size in enumerate(plan.sizes)}
     for other, sizes, cover in ((2 * width, middle, ""), (width - 1, middle, ""), (width // 2, several, "partial")):
         if 0 < other <= most:
@@ -295,14 +296,20 @@ def _grid(plan: Plan, request: Request, block: Shape, grid: Shape) -> tuple[Shap
         return grid, block
     threads = [max(1, extent.at(request.sizes)) for extent in plan.threads] + [1, 1, 1]
     if plan.cover == "exact":
-        exact = tuple(min(1024, t) for t in threads[:3])
-        return (1, 1, 1), exact  # type: ignore[return-value]
+        return (1, 1, 1), _one_block(threads[0], threads[1], threads[2])
     blocks = [-(-t // b) for t, b in zip(threads[:3], block, strict=True)]
     if request.cover == "spare":
         blocks[0] += 3
     elif request.cover == "partial":
         blocks = [max(1, b // 2) for b in blocks]
     return (blocks[0], blocks[1], blocks[2]), block
+
+
+def _one_block(x: int, y: int, z: int) -> Shape:
+    """A block of that shape, cut off along its later axes first where no block is so large."""
+    x = min(x, MAX_THREADS_PER_BLOCK)
+    y = min(y, MAX_THREADS_PER_BLOCK // x)
+    return x, y, min(z, MAX_THREADS_PER_BLOCK // (x * y))
 
 
 def pilot(plan: Plan, sizes: Mapping[str, int] | None = None) -> Request:

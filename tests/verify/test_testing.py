@@ -337,3 +337,12 @@ def test_payloads_of_nans_are_set_aside_where_that_is_asked_for():
     assert same == also
     assert same != different
     assert without_payloads([words[2]]) == [words[2]]
+
+
+@pytest.mark.parametrize("sizes", [(39, 39, 1), (2000, 3, 1), (1, 5000, 2), (10, 10, 30)])
+def test_one_block_is_never_too_large(sizes: tuple[int, int, int]) -> None:
+    from hybridcc.passes.verify.inputs import _one_block
+
+    block = _one_block(*sizes)
+    assert 1 <= block[0] * block[1] * block[2] <= 1024
+    assert all(b <= s for b, s in zip(block, sizes, strict=True))
