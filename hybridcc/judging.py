@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hybridcc.attempt import attempt
 from hybridcc.conversation import Turn
 from hybridcc.errors import MissingExtra
+from hybridcc.passes.edits.addresses import uses_dynamic_shared
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.rewrite.lints import Finding
 from hybridcc.passes.splice import splice
@@ -133,7 +134,8 @@ def _assemble(kernel: Kernel, baseline: Machine, text: str, name: str, options: 
     from hybridcc.runtime.limits import check_launch_limits
 
     cubin = assemble(text, kernel.arch, options.assembler, options.flags, name=f"{name}.ptx", ptxas=options.ptxas)
-    check_launch_limits(baseline.cubin, cubin, kernel.entry, kernel.launch_bounds)
+    dynamic = uses_dynamic_shared(module_of(kernel))
+    check_launch_limits(baseline.cubin, cubin, kernel.entry, kernel.launch_bounds, dynamic=dynamic)
     return Machine(cubin)
 
 

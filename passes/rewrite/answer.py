@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
-from hybridcc.errors import PtxSyntaxError
+from hybridcc.errors import PtxSyntaxError, SpliceRefused
+from hybridcc.passes.edits import Edit, NewShared, declared, is_edit
 from hybridcc.passes.facts import Relation
 from hybridcc.passes.rewrite import precision
 from hybridcc.passes.rewrite.extract import code_of
@@ -45,7 +46,8 @@ LEAST_ARCHITECTURE = "sm_80"
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """An answer that passed: its statements with no comments but its guards, and their text, which gets spliced."""
+    """An answer that passed: its statements with no comments but guards and edits, and their text, which gets
+    spliced."""
 
     text: str
     statements: tuple[Statement, ...]
@@ -59,6 +61,7 @@ def check(answer: str, region: Region, arch: str = LEAST_ARCHITECTURE) -> Rewrit
     except PtxSyntaxError as error:
         raise rejected("SYNTAX", f"the code is no PTX:\n{error.diagnostics[0]}") from error
     statements = tuple(_allowed(parsed, source))
+    edits = _declared(statements, source)
     if not any(isinstance(s, Instruction) for s in flatten(statements)):
         raise rejected("NO_CODE", "the code holds no instruction")
     original = tuple(s for s in flatten(parse_statements(region.text)) if isinstance(s, Instruction))
@@ -66,14 +69,21 @@ def check(answer: str, region: Region, arch: str = LEAST_ARCHITECTURE) -> Rewrit
     for instruction in rewrite:
         _check_instruction(instruction, arch, source)
     _check_clocks(original, rewrite, source)
-    _check_spaces(original, rewrite, source)
+    _check_spaces(original, rewrite, source, any(isinstance(edit, NewShared) for edit in edits))
     _check_non_coherent(region, original, rewrite, source)
     precision.audit(original, rewrite, source)
     text = print_statements(statements)
     unguarded = print_statements(tuple(s for s in statements if not isinstance(s, Comment)))
-    if unguarded == print_statements(tuple(_allowed(parse_statements(region.text), source))):
+    if not edits and unguarded == print_statements(tuple(_allowed(parse_statements(region.text), source))):
         raise rejected("NO_EFFECT", "the answer is the original text")
     return Rewrite(text, statements)
+
+
+def _declared(statements: tuple[Statement, ...], source: Source) -> tuple[Edit, ...]:
+    try:
+        return declared(statements, source)
+    except SpliceRefused as refused:
+        raise rejected("EDIT", str(refused)) from refused
 
 
 def flatten(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -86,11 +96,11 @@ def flatten(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def _allowed(statements: Iterable[Statement], source: Source) -> Iterator[Statement]:
-    """The statements with no comments but guards; raises at one that no rewrite may hold."""
+    """The statements with no comments but guards and edits; raises at one that no rewrite may hold."""
     for statement in statements:
         match statement:
             case Comment():
-                if LINE.match(statement.text):
+                if LINE.match(statement.text) or is_edit(statement.text):
                     yield statement
             case Block(statements=inner):
                 yield replace(statement, statements=tuple(_allowed(inner, source)))
@@ -150,8 +160,10 @@ def _check_clocks(original: Iterable[Instruction], rewrite: Iterable[Instruction
             raise rejected("CLOCK", "the original does nothing of the kind", source, instruction.span)
 
 
-def _check_spaces(original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source) -> None:
-    known = {space for i in original for space in _spaces(i)}
+def _check_spaces(
+    original: Iterable[Instruction], rewrite: Iterable[Instruction], source: Source, new_shared: bool
+) -> None:
+    known = {space for i in original for space in _spaces(i)} | ({".shared"} if new_shared else set())
     for instruction in rewrite:
         for space in _spaces(instruction):
             if space not in known:

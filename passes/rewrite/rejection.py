@@ -28,6 +28,8 @@ NEXT_STEPS = {
     "ROUNDING": "keep every rounding modifier as the original has it",
     "FLUSHING": "keep .ftz as the original has it",
     "CONTRACTION": "keep every floating-point operation as the original has it",
+    "EDIT": "declare edits before the text, as `// edit: pad NAME row OLD->NEW`, `// edit: new_shared NAME BYTES "
+    "ALIGNMENT` or `// edit: preload_const NAME`",
     "NO_EFFECT": "answer with a rewrite, not with the original",
 }
 """Every rejection code and the way out of it. docs and feedback to models both read this table."""

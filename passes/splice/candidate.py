@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hybridcc.passes.edits.declared import Edit
 from hybridcc.passes.regions.region import Region
 from hybridcc.passes.splice.guard import Condition
 from hybridcc.ptx.nodes import Module
@@ -36,11 +37,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A module with one or more rewrites spliced in; everything outside the regions is as it was."""
+    """A module with one or more rewrites spliced in; everything outside the regions is as it was, but for ``edits``
+    that a rewrite declared."""
 
     module: Module = field(repr=False)
     function: str
     parts: tuple[Part, ...]
+    edits: tuple[Edit, ...] = ()
 
     @property
     def text(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hybridcc.errors import SpliceRefused
 from hybridcc.passes.analysis import cfg as cfg_module
@@ -10,12 +12,13 @@ from hybridcc.passes.analysis.cfg import ControlFlowGraph
 from hybridcc.passes.analysis.liveness import definitely_kills
 from hybridcc.passes.analysis.loops import loop_depths, natural_loops
 from hybridcc.passes.analysis.uniform import divergent_branches, influence, uniform_registers
+from hybridcc.passes.edits.declared import NewShared
 from hybridcc.passes.regions.canonical import declarations
 from hybridcc.passes.regions.region import Region
 from hybridcc.passes.splice.reading import Rewrite, flatten
 from hybridcc.ptx import isa, scopes
 from hybridcc.ptx.isa import Effect
-from hybridcc.ptx.nodes import Block, Function, Instruction, Module, Name
+from hybridcc.ptx.nodes import Block, Function, Immediate, Instruction, Module, Name
 from hybridcc.ptx.rename import names_in
 
 ORDERED = frozenset(
@@ -134,12 +137,18 @@ class Ordered:
     """The predicate over which threads of a block may part, inside the region, before running it; "" for none."""
 
 
+Found: TypeAlias = tuple[Ordered, Instruction]
+
+
 def check_effects(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph) -> None:
-    """Raises SpliceRefused unless atomics, barriers, convergent and volatile operations are those of the region."""
+    """Raises SpliceRefused unless atomics, barriers, convergent and volatile operations are those of the region; a
+    rewrite that has asked for shared memory of its own may add barriers that the whole block comes to."""
     old = _ordered(region.cfg, region.order, uniform_registers(region.cfg))
     inputs = {f"%in{k}": p.uniform for k, p in enumerate(region.live_in)}
     varying = frozenset(name for name in cfg.scoped.types if not inputs.get(cfg.scoped.spelling(name), True))
     new = _ordered(cfg, tuple(sorted(cfg.reachable)), uniform_registers(cfg, varying=varying))
+    if any(isinstance(edit, NewShared) for edit in rewrite.edits):
+        new = _without_added_barriers(rewrite, region, old, new)
     for (was, _), (is_now, instruction) in zip(old, new, strict=False):
         if was.opcode != is_now.opcode:
             raise rewrite.refuse(
@@ -152,12 +161,7 @@ def check_effects(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph) -> No
         if is_now.guarded and not was.guarded:
             raise rewrite.refuse("CONVERGENCE", f"{is_now.opcode} was put under a guard", instruction.span)
         if is_now.parting and not was.parting:
-            raise rewrite.refuse(
-                "CONVERGENCE",
-                f"whether {is_now.opcode} runs hangs on {is_now.parting}, which may differ between threads (a register "
-                "counts as differing if it does at any of its uses)",
-                instruction.span,
-            )
+            raise _parted(rewrite, is_now, instruction)
     if len(new) > len(old):
         extra = new[len(old)]
         raise rewrite.refuse("EFFECT_COUNT", f"{extra[0].opcode} is one more than the region has", extra[1].span)
@@ -165,9 +169,48 @@ def check_effects(rewrite: Rewrite, region: Region, cfg: ControlFlowGraph) -> No
         raise SpliceRefused("EFFECT_COUNT", f"the region's {old[len(new)][0].opcode} is missing", where="rewrite")
 
 
-def _ordered(
-    cfg: ControlFlowGraph, order: tuple[int, ...], uniform: frozenset[str]
-) -> tuple[tuple[Ordered, Instruction], ...]:
+def _parted(rewrite: Rewrite, operation: Ordered, instruction: Instruction) -> SpliceRefused:
+    return rewrite.refuse(
+        "CONVERGENCE",
+        f"whether {operation.opcode} runs hangs on {operation.parting}, which may differ between threads (a register "
+        "counts as differing if it does at any of its uses)",
+        instruction.span,
+    )
+
+
+def _without_added_barriers(
+    rewrite: Rewrite, region: Region, old: Sequence[Found], new: Sequence[Found]
+) -> tuple[Found, ...]:
+    """The rewrite's operations without the barriers of the whole block that the region does not have. Raises
+    SpliceRefused(CONVERGENCE) for one that not every thread may come to."""
+    left = list(old)
+    kept: list[Found] = []
+    for operation, instruction in new:
+        if left and left[0][0].opcode == operation.opcode and left[0][0].loop_depth == operation.loop_depth:
+            left.pop(0)
+            kept.append((operation, instruction))
+        elif not _of_whole_block(instruction):
+            kept.append((operation, instruction))
+        elif operation.guarded or operation.parting:
+            raise _parted(rewrite, operation, instruction)
+        elif _reached_apart(region):
+            sentence = "threads of a block may come to this region apart, and wait for each other at a new barrier"
+            raise rewrite.refuse("CONVERGENCE", sentence, instruction.span)
+    return tuple(kept)
+
+
+def _of_whole_block(instruction: Instruction) -> bool:
+    """``bar.sync 0`` with no count of threads."""
+    return instruction.full_opcode in ("bar.sync", "barrier.sync.aligned") and instruction.operands == (Immediate("0"),)
+
+
+def _reached_apart(region: Region) -> bool:
+    cfg = region.cfg
+    spheres = influence(cfg)
+    return any(region.entry in spheres[b].sphere for b in divergent_branches(cfg, uniform_registers(cfg)))
+
+
+def _ordered(cfg: ControlFlowGraph, order: tuple[int, ...], uniform: frozenset[str]) -> tuple[Found, ...]:
     """Such operations of these blocks, in the order given."""
     blocks = frozenset(order)
     depths = loop_depths(cfg, tuple(loop for loop in natural_loops(cfg) if loop.blocks <= blocks))

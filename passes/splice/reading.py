@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hybridcc.errors import PtxSyntaxError, SpliceRefused
+from hybridcc.passes.edits.declared import Edit, declared
 from hybridcc.passes.regions.eligible import DEEPEST_SCOPE
 from hybridcc.passes.regions.region import Region
 from hybridcc.passes.splice.guard import Condition, read_guard
@@ -41,6 +42,7 @@ class Rewrite:
     source: Source
     statements: tuple[Statement, ...]
     guard: tuple[Condition, ...]
+    edits: tuple[Edit, ...]
     registers: dict[str, str]
     labels: frozenset[str]
 
@@ -67,7 +69,17 @@ def read(text: str, region: Region) -> Rewrite:
     labels = _labels(source, flat, registers)
     for statement in flat:
         _names(source, statement, region, registers, labels)
-    return Rewrite(source, statements, _guard(source, statements, region), registers, labels)
+    guard = _guard(source, statements, region)
+    return Rewrite(source, statements, guard, declared(statements, source), registers, labels)
+
+
+def edits_of(text: str) -> tuple[Edit, ...]:
+    """The edits that a rewrite declares, ahead of reading the rest. Raises SpliceRefused."""
+    if "edit" not in text.lower():
+        return ()
+    source = Source("rewrite", text)
+    _ascii(source)
+    return declared(_hoisted(_parse(text)), source)
 
 
 def _guard(source: Source, statements: tuple[Statement, ...], region: Region) -> tuple[Condition, ...]:

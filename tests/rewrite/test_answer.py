@@ -117,6 +117,7 @@ REJECTED = [
     ("ROUNDING", changed(ADD, "add.sat.f32 %out0, %out0, %v0;")),
     ("FLUSHING", changed(ADD, "add.ftz.f32 %out0, %out0, %v0;")),
     ("CONTRACTION", changed(ADD, "mul.f32 %v0, %v0, %v0;")),
+    ("EDIT", fenced("// edit: widen tile\n" + AFTER)),
     ("NO_EFFECT", fenced(BEFORE)),
 ]
 

@@ -79,6 +79,7 @@ ANSWER = {
     "APPROXIMATION": changed(ADD, "sqrt.approx.f32 %out0, %a0;"),
     "ROUNDING": changed(ADD, ADD.replace(".rn", ".rz")),
     "FLUSHING": changed(ADD, ADD.replace(".rn", ".rn.ftz")),
+    "EDIT": "```ptx\n// edit: pad tile by 4\n" + RIGHT.removeprefix("```ptx\n"),
     "CONTRACTION": changed(ADD, "mul.f32 %a0, %a0, %b0;\nadd.f32 %out0, %out0, %a0;"),
 }
 SPLICE = {
@@ -93,6 +94,7 @@ SPLICE = {
     "NO_EXIT": changed("$DONE:", "$DONE:\nbra $DONE;"),
     "EFFECT_COUNT": changed("$DONE:", "bar.sync 0;\n$DONE:"),
     "GUARD": "```ptx\n// guard: %in0 >= \n" + RIGHT.removeprefix("```ptx\n"),
+    "EDIT_UNKNOWN": "```ptx\n// edit: pad tile row 128->132\n" + RIGHT.removeprefix("```ptx\n"),
     "NESTING": "```ptx\n" + "{" * 600 + "}" * 600 + RIGHT.removeprefix("```ptx\n"),
 }
 ASSEMBLE = {
@@ -175,6 +177,13 @@ def test_the_cheapest_check_catches_it_and_nothing_dearer_sees_it(
         assert fate.detail.startswith(f"{stage}: "), (code, fate.detail)
 
 
+def with_pointer_stored(text: str) -> str:
+    """The address of the shared array goes to memory."""
+    store = next(line for line in text.splitlines() if "st.shared" in line)
+    (address,) = re.findall(r"\[(%\w+)", store)
+    return text.replace(store, f"  st.shared.u64 [{address}], {address};\n{store}", 1)
+
+
 def test_effects_and_spaces_elsewhere_never_reach_the_assembler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,12 +197,15 @@ def test_effects_and_spaces_elsewhere_never_reach_the_assembler(
     )
     tid = next(k for k, port in enumerate(region.live_in) if not port.uniform)
     load = next(line for line in text.splitlines() if "ld.global" in line)
+    shared = next(name for name, v in region.cfg.scoped.variables.items() if v.space == ".shared")
     cases = {
         "WRONG_SPACE": text.replace(load, load.replace("ld.global", "ld.shared"), 1),
         "EFFECT_COUNT": text.replace(barrier + "\n", "", 1),
         "EFFECT_ORDER": text.replace(barrier, "  .reg .b32 %m;\n  activemask.b32 %m;", 1),
         "EFFECT_MOVED": f"{barrier}\n{text.replace(barrier + chr(10), '', 1)}",
         "CONVERGENCE": guarded,
+        "EDIT_ESCAPES": f"// edit: pad {shared} row 64->68\n" + with_pointer_stored(text),
+        "EDIT_LIMIT": f"// edit: pad {shared} row 96->100\n{text}",
         "GUARD_NOT_UNIFORM": f"// guard: %in{tid} >= 0\n" + re.sub(r"%t(\d+)\b", r"%mine\1", text),
     }
     fates, stages, _ = run(path, signature, list(cases.values()), monkeypatch)
@@ -210,7 +222,9 @@ def test_no_code_is_forgotten() -> None:
     )
     seen_first = {"NON_ASCII", "RAW_STATEMENT", "UNKNOWN_OPCODE", "DIRECTIVE", "VARIABLE", "INDIRECT", "CALL", "LEAVES"}
     about_places = {"INELIGIBLE", "OTHER_KERNEL", "SCOPE", "OVERLAP", "NAME_COLLISION", "OUTSIDE_CHANGED"}
-    effects = {"EFFECT_ORDER", "EFFECT_MOVED", "CONVERGENCE", "GUARD_NOT_UNIFORM"}
+    about_places |= {"EDIT_WRONG"}
+    seen_first |= {"EDIT"}
+    effects = {"EFFECT_ORDER", "EFFECT_MOVED", "CONVERGENCE", "GUARD_NOT_UNIFORM", "EDIT_ESCAPES", "EDIT_LIMIT"}
     assert set(ANSWER) | {"NO_EFFECT"} == set(NEXT_STEPS)
     assert listed - seen_first - about_places - effects - {"JUMP_OUTSIDE"} == set(SPLICE)
 
