@@ -4,7 +4,7 @@ The names below are loaded at first use, so that ``import hybridcc`` costs nothi
 
 ``jit``      drop-in for ``numba.cuda.jit`` (runtime/dispatcher.py)
 ``build``    kernels to a folder of checked cubins (building.py)
-``load``     a built folder back as data (runtime/bundle.py)
+``load``     kernels from what a build left, with no compiler and no Numba (loading.py)
 ``execute``  run PTX on the CPU with NumPy arrays as memory (passes/execute)
 ``test``     compare two PTX texts bit for bit on generated inputs (passes/verify/testing.py)
 ``verify``   prove two PTX texts equal for every input, or find an input that tells them apart (verifying.py)
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hybridcc.building import build as build
+    from hybridcc.loading import load as load
     from hybridcc.passes.execute import execute as execute
     from hybridcc.passes.verify.testing import test as test
-    from hybridcc.runtime.bundle import load as load
     from hybridcc.runtime.dispatcher import jit as jit
     from hybridcc.verifying import verify as verify
 
@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "jit": "hybridcc.runtime.dispatcher",
     "build": "hybridcc.building",
-    "load": "hybridcc.runtime.bundle",
+    "load": "hybridcc.loading",
     "execute": "hybridcc.passes.execute",
     "test": "hybridcc.passes.verify.testing",
     "verify": "hybridcc.verifying",

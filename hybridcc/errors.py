@@ -105,6 +105,12 @@ class UnknownArchitecture(InputError):
     code = "UNKNOWN_ARCH"
 
 
+class NoBinary(InputError):
+    """A bundle that holds nothing a device runs."""
+
+    code = "NO_BINARY"
+
+
 class SignatureError(InputError):
     """The kernel does not compile for the signature given."""
 

@@ -13,16 +13,19 @@ log.json                 when, where and how long: the only file that differs be
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hybridcc.errors import InputError, OutputError
+from hybridcc.errors import InputError, NoBinary, OutputError
 from hybridcc.runtime.choice import Capability, Choice, choose
-from hybridcc.runtime.folder import replace_folder
+from hybridcc.runtime.folder import replace_file, replace_folder
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -48,7 +51,8 @@ def folder_name(kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A folder read back. ``manifest`` is as docs/manifest.md describes it."""
+    """A bundle read back. ``manifest`` is as docs/manifest.md describes it; ``folder`` is the file of one that is a
+    single file."""
 
     folder: Path
     manifest: Mapping[str, Any] = field(repr=False)
@@ -60,6 +64,11 @@ class Bundle:
     @property
     def architectures(self) -> tuple[str, ...]:
         return tuple(entry["arch"] for entry in self.manifest["architectures"])
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 over the hashes of its files: equal for equal content."""
+        return sha256(to_json(self.manifest["files"]))
 
     def entry(self, arch: str) -> Mapping[str, Any]:
         for entry in self.manifest["architectures"]:
@@ -80,12 +89,12 @@ class Bundle:
 
     def for_device(self, capability: Capability, variant: str = "selected") -> tuple[Choice, bytes]:
         """What a device of that compute capability runs: the variant's cubin, or on an architecture newer than all
-        that were built the baseline's PTX, because nothing was selected there. Raises InputError where neither runs.
+        that were built the baseline's PTX, because nothing was selected there. Raises NoBinary where neither runs.
         """
         chosen = choose(self.architectures, self.architectures, capability)
         if chosen is None:
             device = f"{capability[0]}.{capability[1]}"
-            raise InputError(
+            raise NoBinary(
                 f"holds nothing that runs on a device of capability {device} "
                 f"(it holds {', '.join(self.architectures)})",
                 where=str(self.folder),
@@ -101,12 +110,7 @@ class Bundle:
             raise InputError(
                 f"holds no {name}", where=str(self.folder), next_step="see manifest.json for what it holds"
             )
-        try:
-            data = (self.folder / name).read_bytes()
-        except OSError as error:
-            raise InputError(
-                f"cannot be read: {error.strerror}", where=str(self.folder / name), next_step="build again"
-            ) from None
+        data = _content(self.folder, name)
         if sha256(data) != expected:
             raise InputError(
                 "is not the file that was built: its hash differs from the manifest's",
@@ -114,6 +118,20 @@ class Bundle:
                 next_step="build again",
             )
         return data
+
+
+def _content(place: Path, name: str) -> bytes:
+    """One file of a folder or of a single file. Raises InputError with the file's name."""
+    try:
+        if not place.is_file():
+            return (place / name).read_bytes()
+        with zipfile.ZipFile(place) as archive:
+            return archive.read(name)
+    except KeyError:
+        what = "is not in it"
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, zlib.error) as error:
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise InputError(what, where=str(place / name), next_step="build again")
 
 
 def check_replaceable(folder: Path) -> None:
@@ -136,6 +154,35 @@ def check_replaceable(folder: Path) -> None:
         )
 
 
+def write_file(place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Bundle:
+    """The same as one file: a zip without compression and without times, so that equal arguments give equal bytes on
+    every machine. It has no log. Raises OutputError, also for a file that no build wrote."""
+    if place.is_dir() or (place.is_file() and not _is_bundle(place)):
+        raise OutputError("is no bundle", where=str(place), next_step="choose another folder with -o, or move it away")
+    whole = _whole(manifest, files)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted({**files, MANIFEST: to_json(whole)}.items()):
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr, entry.create_system = 0o644 << 16, 3
+            archive.writestr(entry, content)
+    replace_file(place, packed.getvalue())
+    return Bundle(place, whole)
+
+
+def _is_bundle(place: Path) -> bool:
+    try:
+        load(place)
+    except InputError:
+        return False
+    return True
+
+
+def _whole(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
+    hashes = {name: sha256(data) for name, data in sorted(files.items())}
+    return {**manifest, "schema_version": SCHEMA_VERSION, "files": hashes}
+
+
 def write(
     folder: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], log: Mapping[str, Any] | None = None
 ) -> Bundle:
@@ -144,11 +191,7 @@ def write(
     Raises OutputError, also for a folder with anything in it that no build wrote.
     """
     check_replaceable(folder)
-    whole = {
-        **manifest,
-        "schema_version": SCHEMA_VERSION,
-        "files": {name: sha256(data) for name, data in sorted(files.items())},
-    }
+    whole = _whole(manifest, files)
     content = {**files, MANIFEST: to_json(whole)}
     if log is not None:
         content[LOG] = to_json(log)
@@ -156,16 +199,17 @@ def write(
     return Bundle(folder, whole)
 
 
-def load(folder: str | Path) -> Bundle:
-    """Read a bundle back. Raises InputError for a folder that holds none, or one of another schema."""
-    path = Path(folder)
+def load(place: str | Path) -> Bundle:
+    """Read a bundle back, a folder or a single file. Raises InputError for what is none, or one of another schema."""
+    path = Path(place)
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        manifest = json.loads(_content(path, MANIFEST))
+    except (InputError, ValueError, RecursionError) as error:
+        why = error.what if isinstance(error, InputError) else error
         raise InputError(
-            f"holds no readable {MANIFEST} ({error})",
+            f"holds no readable {MANIFEST} ({why})",
             where=str(path),
-            next_step="name a folder that hybridcc build wrote",
+            next_step="name a folder or a .zip that hybridcc build wrote",
         ) from None
     version = manifest.get("schema_version") if isinstance(manifest, dict) else None
     if version != SCHEMA_VERSION:

@@ -16,11 +16,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hybridcc.errors import InputError
-from hybridcc.passes.kernel import Argument, ArrayType, Kernel
-from hybridcc.ptx.nodes import Variable
 
 if TYPE_CHECKING:
-    from hybridcc.ptx.nodes import Function
+    from hybridcc.passes.kernel import Argument, Kernel
+    from hybridcc.ptx.nodes import Function, Variable
 
 BYTES = "bytes"
 
@@ -66,6 +65,8 @@ def _bare(kernel: Kernel, function: Function) -> Sequence[Argument | None]:
 
 
 def _described(argument: Argument | None, layout: Iterator[tuple[str, int, int]]) -> dict[str, Any]:
+    from hybridcc.passes.kernel import ArrayType
+
     if argument is None:
         type_, offset, size = next(layout)
         whole = {"role": BYTES, "axis": 0, "type": type_, "offset": offset, "bytes": size}

@@ -39,6 +39,23 @@ def replace_folder(target: Path, files: Mapping[str, bytes]) -> None:
         raise _not_writable(error, target) from None
 
 
+def replace_file(target: Path, content: bytes) -> None:
+    """The same for one file. Raises OutputError."""
+    partial = target.with_name(f".{target.name}{_MARK}{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("wb") as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise _not_writable(error, target) from None
+
+
 def check_writable(folder: Path) -> None:
     """Raise OutputError now rather than after minutes of work."""
     try:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from hybridcc.passes.kernel import Argument, ArrayType, ScalarType
+from hybridcc.runtime.passing import LEGACY_STREAM, layout_strides
 from hybridcc.runtime.written_out import scalar_kinds, written_out
 
 Read: TypeAlias = Callable[[Any, int], tuple[Any, ...] | None]
@@ -173,16 +174,6 @@ def _flattened(look: _Look, array: ArrayType, itemsize: int) -> Read:
     return read
 
 
-def layout_strides(shape: Sequence[int], itemsize: int, layout: str) -> tuple[int, ...]:
-    """In bytes, for layout C (also A without strides of its own) or F."""
-    strides: list[int] = []
-    step = itemsize
-    for extent in shape if layout == "F" else reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(strides) if layout == "F" else tuple(reversed(strides))
-
-
 def _numba(type_: Any) -> _Look:
     def look(value: Any, stream: int) -> tuple[int, tuple[int, ...], tuple[int, ...] | None] | None:
         if value._numba_type_ is not type_:  # Numba keeps one object per type
@@ -230,10 +221,6 @@ def _interface(array: ArrayType) -> _Look:
         return address, shape, given
 
     return look
-
-
-LEGACY_STREAM = 1
-"""How ``__cuda_array_interface__`` (version 3) and the driver spell the legacy default stream, which is also 0."""
 
 
 def _ordered(producer: int, stream: int) -> bool:

@@ -54,7 +54,7 @@ def test_where_no_answer_comes_it_is_ptxas(file: Path, tmp_path: Path, empty: st
     line = ["-arch", architecture(file.read_text()), str(file), "-o", "k.cubin"]
     wanted, got = both(tmp_path, *line, rewriter=empty)
     assert same(got, wanted)
-    assert len(got.notes) == (1 if wanted.code == 0 else 0)
+    assert len(got.notes) == 1 or (wanted.code and not got.notes)
 
 
 @pytest.mark.parametrize(
