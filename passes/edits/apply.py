@@ -18,7 +18,7 @@ from hybridcc.passes.edits.addresses import accesses, find_variable
 from hybridcc.passes.edits.declared import Edit, NewShared, Pad, PreloadConst
 from hybridcc.passes.execute.layout import size_of
 from hybridcc.passes.regions.canonical import declarations
-from hybridcc.passes.regions.region import Region
+from hybridcc.passes.regions.region import Port, Region
 from hybridcc.ptx import scopes
 from hybridcc.ptx.nodes import Block, Declarator, Function, Instruction, Label, Module, Name, Statement, Variable
 from hybridcc.ptx.targets import STATIC_SHARED_LIMIT
@@ -37,14 +37,22 @@ def spelled(edit: Edit, region: Region) -> Edit:
     if not edit.name.startswith("%"):
         return edit
     port = next((p for k, p in enumerate(region.live_in) if edit.name == f"%in{k}"), None)
-    places = definitions(region.cfg).get(port.register, ()) if port is not None else ()
+    held = address_held(region, port) if port is not None else None
+    if held is None:
+        raise SpliceRefused("EDIT_UNKNOWN", f"{edit.name} is not known to hold the address of a variable")
+    return replace(edit, name=region.cfg.scoped.spelling(held))
+
+
+def address_held(region: Region, port: Port) -> str | None:
+    """The variable (by its unique name) whose address a live-in holds, where all that writes it is one such move."""
+    places = definitions(region.cfg).get(port.register, ())
     for place in places if len(places) == 1 else ():
         match region.cfg.statements[place]:
             case Instruction(opcode="mov", operands=(_, Name(text=name))) if region.cfg.scoped.is_variable(name):
-                return replace(edit, name=region.cfg.scoped.spelling(name))
+                return name
             case _:
                 pass
-    raise SpliceRefused("EDIT_UNKNOWN", f"{edit.name} is not known to hold the address of a variable")
+    return None
 
 
 def with_new_variables(

@@ -83,6 +83,7 @@ def build(region: Region, kernel: Kernel) -> Prompt:
         before=sections.without_declarations(right.before),
         wrong=listed(wrong.words for wrong in examples.wrong_for(found.traits)),
         input_names=sections.span_of_names("%in", len(region.live_in)),
+        paddable=situation.paddable(region, found),
         output_names=sections.span_of_names("%out", len(region.live_out)),
     )
     ascii_text = text.encode("ascii", "backslashreplace").decode("ascii")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from hybridcc.passes.analysis.liveness import live, live_before
 from hybridcc.passes.analysis.loops import natural_loops
+from hybridcc.passes.edits.apply import address_held
+from hybridcc.passes.execute.layout import size_of
 from hybridcc.passes.facts import Relation
 from hybridcc.passes.profile.estimate import estimated_counts, weigh
 from hybridcc.passes.profile.model import Limiter, Unit, block_cost, unit_of
@@ -88,6 +90,24 @@ def lints(found: Situation) -> tuple[str, ...]:
 def suggestions(found: Situation) -> tuple[str, ...]:
     """The techniques in words."""
     return tuple(f"{t.name.replace('_', ' ')}: {t.summary} {t.helps}" for t in found.techniques)
+
+
+def paddable(region: Region, found: Situation) -> tuple[str, ...]:
+    """The shared arrays whose rows a rewrite may ask to have moved apart, where threads wait for one bank."""
+    if not any(finding.code == "BANK_CONFLICT" for finding in found.findings):
+        return ()
+    variables = region.cfg.scoped.variables
+    named = [(name, variables[unique]) for name, unique in region.symbols.items() if unique in variables]
+    named += [
+        (f"%in{k}", variables[port_of])
+        for k, port in enumerate(region.live_in)
+        if (port_of := address_held(region, port)) is not None
+    ]
+    return tuple(
+        f"{name} ({size_of(v, v.names[0])} bytes)"
+        for name, v in named
+        if v.space == ".shared" and ".extern" not in v.linkage and size_of(v, v.names[0])
+    )
 
 
 def traits(region: Region) -> frozenset[str]:

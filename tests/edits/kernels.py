@@ -49,3 +49,12 @@ def counted(out):
     cuda.atomic.add(bins, i // 2, 1)
     cuda.syncthreads()
     out[i] = bins[i]
+
+
+@hybridcc.jit("void(float32[:, ::1], float32[:, ::1])")
+def columns(a, out):
+    rows = cuda.shared.array((32, 32), float32)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    rows[y, x] = a[y, x]
+    cuda.syncthreads()
+    out[y, x] = rows[x, y]

@@ -409,3 +409,15 @@ def test_an_edited_kernel_is_tested_and_said_to_be(tmp_path: Path, name: str, li
         baseline = record.architectures[0].baseline
         assert baseline is not None
         assert candidate.machine.cubin.shared_bytes > baseline.cubin.shared_bytes
+
+
+def test_the_prompt_offers_padding_where_threads_wait_for_one_bank() -> None:
+    from hybridcc.passes.rewrite import build
+
+    kernel, _, region = subject("columns")
+    text = build(region, kernel).text
+    assert "threads of a warp wait for one bank" in text
+    assert "`// edit: pad NAME row" in text
+    assert "  sym0 (4096 bytes)\n" in text
+    kernel, _, region = subject("neighbours")
+    assert "edit:" not in build(region, kernel).text
