@@ -45,7 +45,7 @@ def build(
     rewriter: Annotated[
         str | None,
         typer.Option(
-            help="replay:FILE, openai:MODEL@URL, transformers:FOLDER or none; "
+            help="rules, replay:FILE, openai:MODEL@URL, transformers:FOLDER or none; "
             "without it the recording beside the target is replayed, if there is one."
         ),
     ] = None,

@@ -13,11 +13,12 @@ from hybridcc.passes.rewrite.prompt import Prompt
 
 RECORDED = "recorded answer of a language model"
 SAMPLED = "sampled from a language model"
+RULES = "made by rules"
 
 GROUP = "hybridcc.rewriters"
 """Entry points of other packages: ``name = "module:function"``, called as ``function(rest, sampling)``."""
 
-SPECS = "replay:FILE, openai:MODEL@URL, transformers:FOLDER or none"
+SPECS = "rules, replay:FILE, openai:MODEL@URL, transformers:FOLDER or none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ DEFAULT_SAMPLING = Sampling()
 class Answer:
     """One answer as the model gave it, word for word.
 
-    ``model`` is the label of what gave it, ``kind`` says how it came (RECORDED or SAMPLED). Token counts are
+    ``model`` is the label of what gave it, ``kind`` says how it came (RECORDED, SAMPLED or RULES). Token counts are
     None where the backend does not tell.
     """
 
@@ -72,8 +73,8 @@ class NoRewriter:
 
 
 def open_rewriter(spec: str, sampling: Sampling = DEFAULT_SAMPLING) -> Rewriter:
-    """The rewriter that ``spec`` names: replay:FILE, openai:MODEL@URL, transformers:FOLDER, none, or NAME:REST for one
-    that another package brings.
+    """The rewriter that ``spec`` names: rules, replay:FILE, openai:MODEL@URL, transformers:FOLDER, none, or NAME:REST
+    for one that another package brings.
 
     Raises InputError for a spec of another form, ModelError (or its subclasses, or MissingExtra) when what it
     names cannot be used. Only the openai form ever opens a socket, and that at the first prompt.
@@ -82,6 +83,10 @@ def open_rewriter(spec: str, sampling: Sampling = DEFAULT_SAMPLING) -> Rewriter:
     match kind:
         case "none" if not rest:
             return NoRewriter()
+        case "rules" if not rest:
+            from hybridcc.passes.rewrite.rules import RulesRewriter
+
+            return RulesRewriter()
         case "replay" if rest:
             from hybridcc.passes.rewrite.replay import load
 

@@ -1,0 +1,185 @@
+"""The text of a counted loop: so many trips one after another, what is left of them in a loop of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hybridcc.passes.rewrite.rules.materialize import Materializer
+from hybridcc.passes.rewrite.rules.pointers import Pointer, pointers_of
+from hybridcc.passes.rewrite.rules.trip import Step, Trip
+from hybridcc.ptx import isa, parse_statements
+from hybridcc.ptx.isa import Effect
+from hybridcc.ptx.nodes import Address, Immediate, Instruction, Label, Name, Statement
+from hybridcc.ptx.rename import rename_statement
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``unroll`` trips a turn; with ``batched`` all loads of a turn come ahead of what is made of them."""
+
+    unroll: int = 1
+    batched: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.unroll}x" + (" batched" if self.batched and self.unroll > 1 else "")
+
+
+@dataclass(slots=True)
+class Body:
+    """Makes the trips of one plan. ``types`` collects the registers that they need."""
+
+    trip: Trip
+    materializer: Materializer
+    types: dict[str, str] = field(default_factory=dict)
+    pointers: Mapping[Step, tuple[Pointer, int]] = field(init=False)
+    steps: dict[str, str] = field(init=False)
+    """What each counting register goes on by, as an operand."""
+
+    def __post_init__(self) -> None:
+        self.pointers = pointers_of(self.trip, self.materializer)
+        self.steps = {}
+        for register, step in self.trip.counted.steps.items():
+            operand = self.materializer.operand(step)
+            self.steps[register] = operand.text if isinstance(operand, (Immediate, Name)) else ""
+
+    def turn(self, unroll: int, batched: bool) -> list[Statement]:
+        """``unroll`` trips, and the pointers and counters moved on."""
+        made: list[Statement] = []
+        for number in range(unroll):
+            made += self._copy(number, f"_{number}" if unroll > 1 else "")
+        made += self._moved_on(unroll)
+        return _loads_first(made) if batched and self.trip.reads_only else made
+
+    def _at(self, register: str, number: int) -> str:
+        """The name of a pointer or counter in a trip of the turn."""
+        return register if number == 0 else f"{register}_{number}"
+
+    def _movers(self) -> dict[str, tuple[str, str]]:
+        """Registers that are moved on by a register's worth or one by one, with operand and type."""
+        types = self.trip.counted.subject.types
+        made = {r: (by, f".s{types[r][2:]}") for r, by in self.steps.items()}
+        for pointer, _ in self.pointers.values():
+            if isinstance(pointer.step, str):
+                made[pointer.register] = (pointer.step, ".s64")
+        return made
+
+    def _copy(self, number: int, suffix: str) -> list[Statement]:
+        made: list[Statement] = []
+        movers = self._movers()
+        if number:
+            for register, (by, kind) in movers.items():
+                new = self._at(register, number)
+                self.types[new] = f".b{kind[2:]}"
+                before = Name(self._at(register, number - 1))
+                made.append(Instruction("add", (kind,), (Name(new), before, _operand(by))))
+        own = self._renaming(number, suffix, movers)
+        for label, steps in self.trip.blocks:
+            if label is not None:
+                made.append(Label(f"{label}{suffix}"))
+            made += [self._step(step, number, own) for step in steps]
+        return made
+
+    def _renaming(self, number: int, suffix: str, movers: Mapping[str, object]) -> Callable[[str], str]:
+        counted = self.trip.counted
+        labels = {label for label, _ in self.trip.blocks if label is not None}
+        defined = {d for step in self.trip.steps for d in isa.defs(step.instruction)} - counted.data
+        known = {**counted.subject.types, **self.trip.types}
+
+        def rename(name: str) -> str:
+            if name in movers:
+                return self._at(name, number)
+            if name in labels:
+                return f"{name}{suffix}"
+            if name in defined:
+                self.types[f"{name}{suffix}"] = known[name]
+                return f"{name}{suffix}"
+            return name
+
+        return rename
+
+    def _step(self, step: Step, number: int, rename: Callable[[str], str]) -> Instruction:
+        renamed = rename_statement(step.instruction, rename)
+        assert isinstance(renamed, Instruction)
+        if step not in self.pointers:
+            return renamed
+        pointer, offset = self.pointers[step]
+        register = pointer.register
+        if isinstance(pointer.step, int):
+            offset += number * pointer.step
+        else:
+            register = self._at(register, number)
+        at = Address(Name(register), Immediate(str(offset)) if offset else None)
+        operands = tuple(at if isinstance(o, Address) else o for o in renamed.operands)
+        return replace(renamed, operands=operands)
+
+    def _moved_on(self, unroll: int) -> list[Statement]:
+        made: list[Statement] = []
+        for register, (by, kind) in self._movers().items():
+            last = Name(self._at(register, unroll - 1))
+            made.append(Instruction("add", (kind,), (Name(register), last, _operand(by))))
+        for pointer in dict.fromkeys(p for p, _ in self.pointers.values()):
+            if isinstance(pointer.step, int) and pointer.step:
+                bumped = (Name(pointer.register), Name(pointer.register), Immediate(str(unroll * pointer.step)))
+                made.append(Instruction("add", (".s64",), bumped))
+        return made
+
+
+def _operand(text: str) -> Name | Immediate:
+    return Name(text) if text.startswith("%") else Immediate(text)
+
+
+def _loads_first(statements: Sequence[Statement]) -> list[Statement]:
+    """The loads, with what their addresses need, ahead of the rest: first those that wait for no other load. Each
+    kind keeps its order, so that sums are made in the order they were."""
+    instructions = [s for s in statements if isinstance(s, Instruction)]
+    maker: dict[str, Instruction] = {}
+    written = [d for i in instructions for d in isa.defs(i)]
+    needed: set[int] = set()
+    depth: dict[int, int] = {}
+    sources: dict[int, list[Instruction]] = {}
+    for instruction in instructions:
+        sources[id(instruction)] = [maker[u] for u in isa.uses(instruction) if u in maker]
+        maker.update(dict.fromkeys(isa.defs(instruction), instruction))
+    for instruction in instructions:
+        loads = [1 if Effect.READ in isa.effects(s) else 0 for s in sources[id(instruction)]]
+        depth[id(instruction)] = max(
+            (depth[id(s)] + load for s, load in zip(sources[id(instruction)], loads, strict=True)), default=0
+        )
+    waiting = [i for i in instructions if Effect.READ in isa.effects(i)]
+    while waiting:
+        instruction = waiting.pop()
+        if id(instruction) not in needed:
+            needed.add(id(instruction))
+            waiting += sources[id(instruction)]
+    early = [i for i in instructions if id(i) in needed]
+    again = {d for i in early for d in isa.defs(i) if written.count(d) > 1}
+    if again or any(u in written and u not in maker for i in early for u in isa.uses(i)):
+        return list(statements)  # an address hangs on what a trip hands to the next
+    early.sort(key=lambda i: depth[id(i)])
+    return [*early, *(i for i in instructions if id(i) not in needed)]
+
+
+def loop_text(body: Body, plan: Plan, trips: str, width: int, done: str, *, remainder_first: bool) -> list[Statement]:
+    """``trips`` > 0 trips; ``done`` is the label behind the loop."""
+    unroll = plan.unroll
+    kind, bits = f".s{width}", f".b{width}"
+    names = ("%left", "%rest", "%turns")
+    body.types.update(dict.fromkeys(names, bits))
+    body.types.update({"%more": ".pred", "%none": ".pred"})
+
+    def loop(label: str, counter: str, size: int) -> list[Statement]:
+        tail = f"add{kind} {counter}, {counter}, -{size};\nsetp.ne{kind} %more, {counter}, 0;\n@%more bra {label};\n"
+        return [Label(label), *body.turn(size, plan.batched), *parse_statements(tail)]
+
+    if unroll == 1:
+        return [*parse_statements(f"mov{bits} %left, {trips};\n"), *loop("$ONE", "%left", 1)]
+    head = f"and{bits} %rest, {trips}, {unroll - 1};\nsub{kind} %turns, {trips}, %rest;\n"
+    many, one = loop("$MANY", "%turns", unroll), loop("$ONE", "%rest", 1)
+    if remainder_first:
+        skip = f"setp.eq{kind} %none, %rest, 0;\n@%none bra $FULL;\n"
+        middle = f"$FULL:\nsetp.eq{kind} %none, %turns, 0;\n@%none bra {done};\n"
+        return [*parse_statements(head + skip), *one, *parse_statements(middle), *many]
+    skip = f"setp.eq{kind} %none, %turns, 0;\n@%none bra $REST;\n"
+    middle = f"$REST:\nsetp.eq{kind} %none, %rest, 0;\n@%none bra {done};\n"
+    return [*parse_statements(head + skip), *many, *parse_statements(middle), *one]

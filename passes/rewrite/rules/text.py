@@ -1,0 +1,124 @@
+"""The whole text of a candidate: what leads to the loop as the region has it, the new loop, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from hybridcc.passes.analysis.cfg import reach
+from hybridcc.passes.regions.canonical import declarations
+from hybridcc.passes.rewrite.rules.counted import Counted
+from hybridcc.passes.rewrite.rules.counted_loop import Body, Plan, loop_text
+from hybridcc.passes.rewrite.rules.evaluate import symbol
+from hybridcc.passes.rewrite.rules.materialize import Materializer, held_by
+from hybridcc.passes.rewrite.rules.subject import Unrecognised
+from hybridcc.passes.rewrite.rules.trip import Trip
+from hybridcc.ptx import isa
+from hybridcc.ptx.isa import Effect
+from hybridcc.ptx.nodes import Directive, Instruction, Label, Name, RegisterDeclaration, Statement
+from hybridcc.ptx.printer import print_statements
+
+DONE = "$DONE"
+
+
+def candidate(trip: Trip, plan: Plan) -> str:
+    """The rewrite's text. Raises Unrecognised where the way to the loop has a shape that is not followed."""
+    counted = trip.counted
+    subject, cfg = counted.subject, counted.subject.cfg
+    ports = {f"%in{k}": counted.evaluator.width(f"%in{k}") for k in range(len(subject.region.live_in))}
+    known = {name: symbol(name, width) for name, width in ports.items()} | dict(counted.initial)
+    materializer = Materializer(held_by(known, subject.types))
+    trips = materializer.register(counted.trips)
+    body = Body(trip, materializer)
+    loop = loop_text(body, plan, trips, counted.trips.width, DONE, remainder_first=counted.remainder_first)
+    path = [i for b in counted.path for i in cfg.instructions(b) if not isa.branch_targets(i)]
+    new: list[Statement] = [*path, *materializer.made, *loop, Label(DONE)]
+    if counted.exit != _next(counted):
+        label = next(iter(cfg.blocks[counted.exit].labels), None)
+        if label is None:
+            raise Unrecognised("SHAPE", "control leaves the loop to a block without a label")
+        new.append(Instruction("bra", (), (Name(label),)))
+    statements = _around(counted, new)
+    kept = _needed(statements, [f"%out{k}" for k in range(len(subject.region.live_out))])
+    types = {**subject.types, **trip.types, **materializer.types, **body.types}
+    return print_statements((*_declared(kept, types), *_labelled(kept)))
+
+
+def _group(counted: Counted) -> frozenset[int]:
+    cfg = counted.subject.cfg
+    return reach(cfg, counted.head, avoiding=counted.exit) - {counted.head}
+
+
+def _next(counted: Counted) -> int:
+    """The block that follows the loop in the new text."""
+    group = _group(counted)
+    return next(b.index for b in counted.subject.cfg.blocks[counted.head + 1 :] if b.index not in group)
+
+
+def _around(counted: Counted, new: Sequence[Statement]) -> list[Statement]:
+    """The region's statements with the loop and its unrolled forms replaced."""
+    cfg, group = counted.subject.cfg, _group(counted)
+    made: list[Statement] = []
+    for block in cfg.blocks[: counted.subject.end]:
+        if block.index in group:
+            continue
+        statements = [s for s in cfg.statements[block.first : block.last] if not isinstance(s, RegisterDeclaration)]
+        if block.index == counted.head:
+            made += [*_without_branch(counted, statements), *new]
+        else:
+            made += statements
+    made += [Label(label) for label in cfg.blocks[counted.subject.end].labels]
+    return [s for s in made if not isinstance(s, Directive)]
+
+
+def _without_branch(counted: Counted, statements: Sequence[Statement]) -> Sequence[Statement]:
+    """The block before the loop, without its choice between the loop's forms; the test for no trips stays."""
+    last = statements[-1] if statements else None
+    if not isinstance(last, Instruction) or not isa.branch_targets(last):
+        return statements
+    cfg = counted.subject.cfg
+    loops = {loop.header for loop in counted.subject.loops}
+    targets = [b.index for b in cfg.blocks if set(b.labels) & set(isa.branch_targets(last))]
+    if any(reach(cfg, target) & loops for target in targets):
+        leading = [s for s in cfg.blocks[counted.head].successors if reach(cfg, s) & loops]
+        if last.guard is not None and len(leading) == 1:
+            raise Unrecognised("SHAPE", "its loop is jumped into")
+        return statements[:-1]
+    return statements
+
+
+def _needed(statements: Sequence[Statement], outputs: Iterable[str]) -> list[Statement]:
+    """Without instructions that nothing reads."""
+    makers: dict[str, list[Instruction]] = {}
+    for statement in statements:
+        if isinstance(statement, Instruction):
+            for register in isa.defs(statement):
+                makers.setdefault(register, []).append(statement)
+    waiting = [s for s in statements if isinstance(s, Instruction) and isa.effects(s) - {Effect.READ}]
+    waiting += [maker for register in outputs for maker in makers.get(register, ())]
+    needed: set[int] = set()
+    while waiting:
+        instruction = waiting.pop()
+        if id(instruction) in needed:
+            continue
+        needed.add(id(instruction))
+        waiting += [m for register in isa.uses(instruction) for m in makers.get(register, ())]
+        if instruction.guard is not None:
+            waiting += [m for register in isa.defs(instruction) for m in makers[register]]
+    return [s for s in statements if not isinstance(s, Instruction) or id(s) in needed]
+
+
+def _labelled(statements: Sequence[Statement]) -> list[Statement]:
+    """Without labels that nothing branches to."""
+    used = {t for s in statements if isinstance(s, Instruction) for t in isa.branch_targets(s)}
+    return [s for s in statements if not isinstance(s, Label) or s.name in used]
+
+
+def _declared(statements: Sequence[Statement], types: Mapping[str, str]) -> list[RegisterDeclaration]:
+    names = [
+        name
+        for s in statements
+        if isinstance(s, Instruction)
+        for name in (*isa.defs(s), *isa.uses(s))
+        if name in types and not name.startswith(("%in", "%out"))
+    ]
+    return declarations({name: types[name] for name in dict.fromkeys(names)})
