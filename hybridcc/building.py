@@ -64,6 +64,7 @@ def build(
     instantiate: Sequence[str] = (),
     fatbin: bool = False,
     header: bool = False,
+    minimise: int = 0,
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
     """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
@@ -72,7 +73,8 @@ def build(
     as ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
     callable that gives example launches; ``budget`` bounds the asking for each kernel; with
     ``body`` the whole kernel is the one region. ``include`` and ``instantiate`` are for CUDA C++. ``fatbin`` and
-    ``header`` put a fatbin and a C header into each bundle. Raises HybridccError for whatever keeps a baseline from
+    ``header`` put a fatbin and a C header into each bundle; ``minimise`` is how many texts
+    may be checked to reduce each winner to the edits that matter. Raises HybridccError for what keeps a baseline from
     being built; what happens to rewrites is in the records.
     """
     from hybridcc.sources import load
@@ -85,7 +87,10 @@ def build(
         bundle.check_replaceable(place / bundle.folder_name(source.name))
     spec = rewriter if rewriter is not None else _shipped(sources)
     opened, failure = open_or_failure(spec)
-    options = Options(accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget, body=body)  # type: ignore[arg-type]
+    options = Options(
+        accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget, body=body,  # type: ignore[arg-type]
+        minimise=minimise,
+    )  # fmt: skip
     extra = Extra(fatbin, header)
     return tuple(_one(source, place, options, opened, failure, inputs, extra, progress) for source in sources)
 

@@ -65,7 +65,7 @@ def judge_spliced(
     if wrong is not None:
         return replace(record, fate=Fate("failed", wrong.code, f"lint: {wrong.line}\n{wrong.text}"))
     failed: list[Failure] = []
-    machine = attempt("assemble", failed, lambda: _assemble(kernel, state.baseline, text, name, work.options), None)
+    machine = attempt("assemble", failed, lambda: assembled(state, text, name, work.options), None)
     if machine is None:
         return _failed(record, failed)
     findings = lint(state, spliced.module, machine)
@@ -127,6 +127,11 @@ def _parsed(ptx: str, name: str) -> Module:
 
 def module_of(kernel: Kernel) -> Module:
     return _parsed(kernel.ptx, f"{kernel.name}.ptx")
+
+
+def assembled(state: State, text: str, name: str, options: Options) -> Machine:
+    """Raises AssemblyError, and LaunchLimit where it cannot be launched as the baseline can."""
+    return _assemble(state.kernel, state.baseline, text, name, options)
 
 
 def _assemble(kernel: Kernel, baseline: Machine, text: str, name: str, options: Options) -> Machine:

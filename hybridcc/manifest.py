@@ -118,6 +118,7 @@ def _candidate(c: CandidateRecord) -> dict[str, Any]:
         "explanation": c.explanation,
         "lints": [asdict(finding) for finding in c.findings],
         "speed": asdict(c.speed),
+        "minimised": None if c.minimised is None else asdict(c.minimised),
         **_machine(c.machine),
     }
 

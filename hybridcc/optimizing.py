@@ -85,6 +85,7 @@ def optimize_call(
     answers: int = 4,
     seed: int = 0,
     reuse: bool = True,
+    minimise: int = 0,
     progress: Progress | None = None,
 ) -> Outcome:
     """See ``Configured.optimize`` (runtime/dispatcher.py). Raises NoDevice, and DeviceError while a CUDA graph is
@@ -95,7 +96,7 @@ def optimize_call(
     dispatcher = configured.dispatcher
     device = devices.current()
     spec = rewriter if rewriter is not None else rewriter_for(dispatcher)
-    options = Options(accept, select, portable(spec), answers, seed=seed)
+    options = Options(accept, select, portable(spec), answers, seed=seed, minimise=minimise)
     run = _Run(configured, options, progress or _to_stderr)
     if dispatcher.mode == "off":
         return _baseline(run, "OFF", "HYBRIDCC=off: nothing was tried")

@@ -17,6 +17,7 @@ from hybridcc.conversation import Asker, Conversation
 from hybridcc.errors import AssemblyError, PtxRefused
 from hybridcc.judging import judge, lint, module_of, read_baseline
 from hybridcc.lessons import has_helped, lesson_of
+from hybridcc.minimising import minimise
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch
 from hybridcc.records import (
@@ -66,6 +67,7 @@ def optimize(
     for state in states:  # answers that came after an architecture had its turn are judged for it too
         _converse(state, work)
         measure(state, work)
+        minimise(state, work)
     architectures = tuple(_finish(state, work) for state in states)
     first = kernels[0]
     unread = [*failures]

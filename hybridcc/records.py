@@ -136,6 +136,18 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Minimised:
+    """How a winner was reduced: ``of`` is its name, ``matter`` the changed lines that are left, ``dropped`` those that
+    made no difference, ``complete`` whether nothing more can be dropped (else the budget of ``checks`` ran out)."""
+
+    of: str
+    matter: tuple[str, ...]
+    dropped: tuple[str, ...]
+    checks: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateRecord:
     """``name`` is unique within its kernel: region0-1 is the second answer for region 0."""
 
@@ -156,6 +168,8 @@ class CandidateRecord:
     """How many failures were told on the way to this answer."""
     after: str = ""
     """The candidate whose failure was told last."""
+    minimised: Minimised | None = None
+    """Of one that was made by reducing another."""
 
 
 @dataclass(frozen=True, slots=True)

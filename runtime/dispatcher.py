@@ -534,7 +534,8 @@ class Configured(numba_classes.LaunchConfiguration):
         The arguments are copied to the host and never written. ``how`` takes ``budget_s`` (seconds for racing, 60),
         ``rewriter`` (as ``--rewriter``; without it the recording beside the kernel's file), ``accept`` ("proved" or
         "tested"), ``select``, ``examples``, ``answers``, ``seed``, ``reuse`` (take an earlier decision from the
-        store) and ``progress`` (a function of one string; without it progress goes to standard error when that is a
+        store), ``minimise`` (how many texts may be checked to reduce the winner to the edits that
+        matter) and ``progress`` (a function of one string; without it progress goes to standard error when that is a
         terminal). Interrupting it leaves what was launched before. Whatever fails on the way, the baseline runs and
         the outcome says why; raises NoDevice without a GPU.
         """

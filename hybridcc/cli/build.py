@@ -85,6 +85,9 @@ def build(
         Format, typer.Option("--format", help="fatbin: also one file with every selected cubin and the baseline's PTX.")
     ] = Format.bundle,
     header: Annotated[bool, typer.Option("--header", help="Also a C header: entry, parameters, launch.")] = False,
+    minimise: Annotated[
+        int, typer.Option(min=0, help="Reduce each winner to the edits that matter, with at most so many checks.")
+    ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
 ) -> None:
@@ -112,6 +115,7 @@ def build(
             instantiate=instantiate or (),
             fatbin=format_ is Format.fatbin,
             header=header,
+            minimise=minimise,
             progress=progress,
         )
     if as_json:
