@@ -13,6 +13,9 @@ from hybridcc.ptx.isa import Effect
 from hybridcc.ptx.nodes import Address, Immediate, Instruction, Label, Name, Statement
 from hybridcc.ptx.rename import rename_statement
 
+NUMBER = "%trip"
+"""The number of the trip, where a pointer needs it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -27,9 +30,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Body:
-    """Makes the trips of one plan. ``types`` collects the registers that they need."""
+    """Makes the trips of one plan; ``rest`` is a last one that differs. ``types`` collects the registers they need."""
 
     trip: Trip
+    rest: Trip | None
     materializer: Materializer
     types: dict[str, str] = field(default_factory=dict)
     pointers: Mapping[Step, tuple[Pointer, int]] = field(init=False)
@@ -37,19 +41,37 @@ class Body:
     """What each counting register goes on by, as an operand."""
 
     def __post_init__(self) -> None:
-        self.pointers = pointers_of(self.trip, self.materializer)
+        self.pointers = pointers_of([self.trip, *([] if self.rest is None else [self.rest])], self.materializer)
         self.steps = {}
         for register, step in self.trip.counted.steps.items():
             operand = self.materializer.operand(step)
             self.steps[register] = operand.text if isinstance(operand, (Immediate, Name)) else ""
+        if self._indexed():
+            self.materializer.made += parse_statements(f"mov.b64 {NUMBER}, 0;")  # type: ignore[arg-type]
+            self.types[NUMBER] = ".b64"
+            self.steps[NUMBER] = "1"
+
+    def _indexed(self) -> dict[str, list[Pointer]]:
+        """The pointers that stay where they are, by step."""
+        found: dict[str, list[Pointer]] = {}
+        for pointer in dict.fromkeys(p for p, _ in self.pointers.values()):
+            if pointer.indexed and isinstance(pointer.step, str):
+                found.setdefault(pointer.step, []).append(pointer)
+        return found
 
     def turn(self, unroll: int, batched: bool) -> list[Statement]:
         """``unroll`` trips, and the pointers and counters moved on."""
         made: list[Statement] = []
         for number in range(unroll):
-            made += self._copy(number, f"_{number}" if unroll > 1 else "")
+            copied = self._copy(self.trip, number, f"_{number}" if unroll > 1 else "")
+            made += _ahead(copied) if batched else copied
         made += self._moved_on(unroll)
         return _loads_first(made) if batched and self.trip.reads_only else made
+
+    def last(self) -> list[Statement]:
+        """The trip that differs."""
+        assert self.rest is not None
+        return self._copy(self.rest, 0, "_r")
 
     def _at(self, register: str, number: int) -> str:
         """The name of a pointer or counter in a trip of the turn."""
@@ -57,14 +79,14 @@ class Body:
 
     def _movers(self) -> dict[str, tuple[str, str]]:
         """Registers that are moved on by a register's worth or one by one, with operand and type."""
-        types = self.trip.counted.subject.types
+        types = {**self.trip.counted.subject.types, **self.types}
         made = {r: (by, f".s{types[r][2:]}") for r, by in self.steps.items()}
         for pointer, _ in self.pointers.values():
-            if isinstance(pointer.step, str):
+            if isinstance(pointer.step, str) and not pointer.indexed:
                 made[pointer.register] = (pointer.step, ".s64")
         return made
 
-    def _copy(self, number: int, suffix: str) -> list[Statement]:
+    def _copy(self, trip: Trip, number: int, suffix: str) -> list[Statement]:
         made: list[Statement] = []
         movers = self._movers()
         if number:
@@ -73,18 +95,26 @@ class Body:
                 self.types[new] = f".b{kind[2:]}"
                 before = Name(self._at(register, number - 1))
                 made.append(Instruction("add", (kind,), (Name(new), before, _operand(by))))
-        own = self._renaming(number, suffix, movers)
-        for label, steps in self.trip.blocks:
+        own = self._renaming(trip, number, suffix, movers)
+        for k, (by, pointers) in enumerate(self._indexed().items()):
+            far = f"%far{k}{suffix}"
+            self.types[far] = ".b64"
+            made.append(Instruction("mul", (".lo", ".s64"), (Name(far), Name(self._at(NUMBER, number)), Name(by))))
+            for pointer in pointers:
+                self.types[f"{pointer.register}a{suffix}"] = ".b64"
+                at = (Name(f"{pointer.register}a{suffix}"), Name(pointer.register), Name(far))
+                made.append(Instruction("add", (".s64",), at))
+        for label, steps in trip.blocks:
             if label is not None:
                 made.append(Label(f"{label}{suffix}"))
-            made += [self._step(step, number, own) for step in steps]
+            made += [self._step(step, number, suffix, own) for step in steps]
         return made
 
-    def _renaming(self, number: int, suffix: str, movers: Mapping[str, object]) -> Callable[[str], str]:
-        counted = self.trip.counted
-        labels = {label for label, _ in self.trip.blocks if label is not None}
-        defined = {d for step in self.trip.steps for d in isa.defs(step.instruction)} - counted.data
-        known = {**counted.subject.types, **self.trip.types}
+    def _renaming(self, trip: Trip, number: int, suffix: str, movers: Mapping[str, object]) -> Callable[[str], str]:
+        counted = trip.counted
+        labels = {label for label, _ in trip.blocks if label is not None}
+        defined = {d for step in trip.steps for d in isa.defs(step.instruction)} - counted.data
+        known = {**counted.subject.types, **trip.types}
 
         def rename(name: str) -> str:
             if name in movers:
@@ -98,14 +128,16 @@ class Body:
 
         return rename
 
-    def _step(self, step: Step, number: int, rename: Callable[[str], str]) -> Instruction:
+    def _step(self, step: Step, number: int, suffix: str, rename: Callable[[str], str]) -> Instruction:
         renamed = rename_statement(step.instruction, rename)
         assert isinstance(renamed, Instruction)
         if step not in self.pointers:
             return renamed
         pointer, offset = self.pointers[step]
         register = pointer.register
-        if isinstance(pointer.step, int):
+        if pointer.indexed:
+            register = f"{register}a{suffix}"
+        elif isinstance(pointer.step, int):
             offset += number * pointer.step
         else:
             register = self._at(register, number)
@@ -127,6 +159,13 @@ class Body:
 
 def _operand(text: str) -> Name | Immediate:
     return Name(text) if text.startswith("%") else Immediate(text)
+
+
+def _ahead(statements: Sequence[Statement]) -> list[Statement]:
+    """One trip with the loads that come before its first other effect, or label, ahead of what is made of them."""
+    lasting = [k for k, s in enumerate(statements) if not isinstance(s, Instruction) or isa.effects(s) - {Effect.READ}]
+    end = lasting[0] if lasting else len(statements)
+    return [*_loads_first(statements[:end]), *statements[end:]]
 
 
 def _loads_first(statements: Sequence[Statement]) -> list[Statement]:
@@ -172,10 +211,11 @@ def loop_text(body: Body, plan: Plan, trips: str, width: int, done: str, *, rema
         tail = f"add{kind} {counter}, {counter}, -{size};\nsetp.ne{kind} %more, {counter}, 0;\n@%more bra {label};\n"
         return [Label(label), *body.turn(size, plan.batched), *parse_statements(tail)]
 
-    if unroll == 1:
+    if unroll == 1 and body.rest is None:
         return [*parse_statements(f"mov{bits} %left, {trips};\n"), *loop("$ONE", "%left", 1)]
     head = f"and{bits} %rest, {trips}, {unroll - 1};\nsub{kind} %turns, {trips}, %rest;\n"
-    many, one = loop("$MANY", "%turns", unroll), loop("$ONE", "%rest", 1)
+    many = loop("$MANY", "%turns", unroll)
+    one = loop("$ONE", "%rest", 1) if body.rest is None else body.last()
     if remainder_first:
         skip = f"setp.eq{kind} %none, %rest, 0;\n@%none bra $FULL;\n"
         middle = f"$FULL:\nsetp.eq{kind} %none, %turns, 0;\n@%none bra {done};\n"

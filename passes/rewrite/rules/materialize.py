@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hybridcc.passes.rewrite.rules.evaluate import Value
@@ -26,7 +26,7 @@ class Materializer:
     types: dict[str, str] = field(default_factory=dict)
 
     def operand(self, p: Polynomial) -> Operand:
-        """A register, or a number, that holds it. Raises Unmade, having made nothing that is needed."""
+        """A register, or a number, that holds it. Raises Unmade."""
         value = t.as_constant(p)
         if value is not None:
             return Immediate(str(t.signed(value, p.width)))
@@ -37,14 +37,15 @@ class Materializer:
         if found is not None:
             return found
         parts: dict[int, list[Monomial]] = {}
-        offset = 0
-        rest = self._without_known(p)
-        for monomial, coefficient in rest[1].monomials:
+        offset, total = 0, None
+        known, rest = self._without_known(p)
+        for register, factor in known:
+            total = self._and(p.width, total, factor, register)
+        for monomial, coefficient in rest.monomials:
             if not monomial:
                 offset = t.signed(coefficient, p.width)
             else:
                 parts.setdefault(t.signed(coefficient, p.width), []).append(monomial)
-        total: str | None = rest[0]
         for coefficient in sorted(parts, key=lambda c: (c < 0, abs(c) == 1, c)):
             total = self._plus(p.width, total, coefficient, parts[coefficient])
         if total is None:
@@ -58,32 +59,46 @@ class Materializer:
         """A register of its own, which may be changed."""
         return self._new("mov", (".b64",), (Name(register),), 64)
 
-    def _without_known(self, p: Polynomial) -> tuple[str | None, Polynomial]:
-        """A register that holds the awkward part of it, and the rest."""
-        if not any(self._awkward(m) for m, _ in p.monomials):
-            return None, p
+    def _without_known(self, p: Polynomial) -> tuple[list[tuple[str, int]], Polynomial]:
+        """Registers that hold the awkward parts of it, each with its factor, and the rest."""
+        used: list[tuple[str, int]] = []
+        while (worst := self._awkwardness(p)) > 0:
+            found = min(self._parts(p), key=lambda part: self._awkwardness(part[2]), default=None)
+            if found is None or self._awkwardness(found[2]) >= worst:
+                raise Unmade(f"nothing holds a part of {p}")
+            used.append((found[0], found[1]))
+            p = found[2]
+        return used, p
+
+    def _awkwardness(self, p: Polynomial) -> int:
+        return sum(self._awkward(m) for m, _ in p.monomials)
+
+    def _parts(self, p: Polynomial) -> Iterator[tuple[str, int, Polynomial]]:
+        """Registers, factors, and what is left of the polynomial without them."""
+        own = dict(p.monomials)
         for value, register in self.held.items():
-            if not isinstance(value, Polynomial) or value.width != p.width or t.as_constant(value) is not None:
+            if not isinstance(value, Polynomial) or value.width != p.width:
                 continue
-            rest = t.sub(p, value)
-            if len(rest.monomials) < len(p.monomials) and not any(self._awkward(m) for m, _ in rest.monomials):
-                return register, rest
-        return None, p
+            for monomial, coefficient in value.monomials:
+                if monomial in own and self._awkward(monomial):
+                    factor, odd = divmod(t.signed(own[monomial], p.width), t.signed(coefficient, p.width))
+                    if not odd:
+                        yield register, factor, t.sub(p, t.scale(value, factor))
+                    break
 
     def _awkward(self, monomial: Monomial) -> bool:
         return any(t.of_atom(a) not in self.held for a in monomial)
 
     def _plus(self, width: int, total: str | None, coefficient: int, monomials: list[Monomial]) -> str:
-        size, negative = abs(coefficient), coefficient < 0 and total is not None
-        if size == 1 or len(monomials) > 1:
-            sum_: str | None = None
-            for monomial in monomials:
-                one = self._product(monomial, width)
-                sum_ = one if sum_ is None else self._new("add", (f".s{width}",), (Name(sum_), Name(one)), width)
-            assert sum_ is not None
-        else:
-            sum_ = self._product(monomials[0], width)
-        scaled = self._scaled(sum_, size if negative else coefficient, width)
+        sum_ = self._product(monomials[0], width)
+        for monomial in monomials[1:]:
+            sum_ = self._new("add", (f".s{width}",), (Name(sum_), Name(self._product(monomial, width))), width)
+        return self._and(width, total, coefficient, sum_)
+
+    def _and(self, width: int, total: str | None, coefficient: int, register: str) -> str:
+        """``total`` and so many times a register."""
+        negative = coefficient < 0 and total is not None
+        scaled = self._scaled(register, abs(coefficient) if negative else coefficient, width)
         if total is None:
             return scaled
         return self._new("sub" if negative else "add", (f".s{width}",), (Name(total), Name(scaled)), width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hybridcc.passes.rewrite.rules.counted import TRIP, is_invariant
@@ -25,11 +25,16 @@ class Affine:
 
 @dataclass(frozen=True)
 class Pointer:
-    """``register`` holds ``base`` in the first trip and goes on by ``step``: a number of bytes, or a register."""
+    """``register`` holds ``base`` in the first trip and goes on by ``step``: a number of bytes, or a register.
+
+    One that is ``indexed`` stays: trip k adds k times the step. Proofs find counters that go on by a product of two
+    numbers in no other way, and the multiplication is one for all that have the step.
+    """
 
     register: str
     base: Polynomial
     step: int | str
+    indexed: bool = False
 
 
 def affine(address: Polynomial, varying: set[str]) -> Affine | None:
@@ -51,11 +56,11 @@ def affine(address: Polynomial, varying: set[str]) -> Affine | None:
     return found
 
 
-def pointers_of(trip: Trip, materializer: Materializer) -> Mapping[Step, tuple[Pointer, int]]:
+def pointers_of(trips: Sequence[Trip], materializer: Materializer) -> Mapping[Step, tuple[Pointer, int]]:
     """The pointer and offset of each access that has one: accesses a number of bytes apart share a pointer."""
-    varying = {f"@{r}" for r in trip.counted.data}
+    varying = {f"@{r}" for r in trips[0].counted.data}
     groups: dict[tuple[Polynomial, Polynomial], list[tuple[Step, int]]] = {}
-    for step in trip.steps:
+    for step in (step for trip in trips for step in trip.steps):
         found = None if step.address is None else affine(step.address, varying)
         if found is not None:
             offset = dict(found.base.monomials).get((), 0)
@@ -68,7 +73,7 @@ def pointers_of(trip: Trip, materializer: Materializer) -> Mapping[Step, tuple[P
 
 
 def _group(
-    materializer: Materializer, plain: Polynomial, by: Polynomial, members: Iterable[tuple[Step, int]]
+    materializer: Materializer, plain: Polynomial, by: Polynomial, members: Sequence[tuple[Step, int]]
 ) -> dict[Step, tuple[Pointer, int]]:
     offsets = [offset for _, offset in members]
     shift = offsets[0] if len(set(offsets)) == 1 or max(map(abs, offsets)) > FARTHEST else 0
@@ -79,7 +84,8 @@ def _group(
         register = materializer.register(base)
     except Unmade:
         return {}
-    if step != 0:
+    indexed = any(len(monomial) > 1 for monomial, _ in by.monomials)
+    if step != 0 and not indexed:
         register = materializer.copied(register)
-    pointer = Pointer(register, base, step)
+    pointer = Pointer(register, base, step, indexed)
     return {member: (pointer, offset - shift) for member, offset in members if abs(offset - shift) <= FARTHEST}

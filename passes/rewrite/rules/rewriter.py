@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from hybridcc.passes.rewrite.rewriter import RULES, Answer
 
 if TYPE_CHECKING:
     from hybridcc.passes.regions import Region
+    from hybridcc.passes.rewrite.rules.counted import Counted
+    from hybridcc.passes.rewrite.rules.counted_loop import Plan
+    from hybridcc.passes.rewrite.rules.trip import Trip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +54,51 @@ class RulesRewriter:
 
 def proposals(region: Region, count: int) -> tuple[Proposal, ...]:
     """At most ``count`` distinct rewrites of a region. Raises Unrecognised with the reason where there is none."""
+    from hybridcc.passes.rewrite.rules import guards
+    from hybridcc.passes.rewrite.rules.subject import Unrecognised
+
+    found: dict[str, Proposal] = {}
+    counted = _read(region)
+    guarded = guards.helping(region, counted[1])
+    if guarded is not None:
+        asked, under = guarded
+        head = "".join(f"// guard: {line}\n" for line in asked)
+        for plan, text in _loops(_read(under)):
+            found.setdefault(text, Proposal(head + text, f"counted loop, {plan}, guarded"))
+    for plan, text in _loops(counted):
+        found.setdefault(text, Proposal(text, f"counted loop, {plan}"))
+    if not found:
+        raise Unrecognised("NO_PLAN", "no way to unroll its loop is known")
+    return tuple(found.values())[:count]
+
+
+def _read(region: Region) -> tuple[Counted, Trip, Trip | None]:
+    """The region's loop, a trip of it, and a last trip that differs. Raises Unrecognised."""
     from hybridcc.passes.rewrite.rules.counted import recognise
-    from hybridcc.passes.rewrite.rules.counted_loop import Plan
     from hybridcc.passes.rewrite.rules.subject import subject_of
-    from hybridcc.passes.rewrite.rules.text import candidate
     from hybridcc.passes.rewrite.rules.trip import trip_of
 
-    trip = trip_of(recognise(subject_of(region)))
-    plans = [Plan(4), Plan(8), Plan(1), Plan(2)]
-    found: dict[str, Proposal] = {}
-    for plan in plans:
-        text = candidate(trip, plan)
-        found.setdefault(text, Proposal(text, f"counted loop, {plan}"))
-    return tuple(found.values())[:count]
+    counted = recognise(subject_of(region))
+    return counted, trip_of(counted), None if counted.rest is None else trip_of(counted, counted.rest)
+
+
+def _loops(read: tuple[Counted, Trip, Trip | None]) -> Iterator[tuple[Plan, str]]:
+    """The text of each plan for a loop."""
+    from hybridcc.passes.rewrite.rules.text import candidate
+
+    counted, trip, rest = read
+    for plan in plans(counted):
+        yield plan, candidate(trip, rest, plan)
+
+
+def plans(counted: Counted) -> list[Plan]:
+    """Ways to unroll a loop, most promising first: as often as LLVM did, with its loads together, comes before more."""
+    from hybridcc.passes.rewrite.rules.counted_loop import Plan
+    from hybridcc.ptx import isa
+    from hybridcc.ptx.isa import Effect
+
+    own = counted.unroll
+    effects = {e for code in counted.unit.code.values() for i in code for e in isa.effects(i)}
+    if effects & {Effect.ATOMIC, Effect.BARRIER, Effect.CONVERGENT} or counted.rest is not None:
+        return [Plan(own)]  # a rewrite has as many of them as the region
+    return [Plan(n) for n in dict.fromkeys((max(own, 4), 8, 1, own, 2))]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hybridcc.passes.analysis.cfg import reach
 from hybridcc.passes.regions.canonical import declarations
+from hybridcc.passes.rewrite.rules import places
 from hybridcc.passes.rewrite.rules.counted import Counted
 from hybridcc.passes.rewrite.rules.counted_loop import Body, Plan, loop_text
 from hybridcc.passes.rewrite.rules.evaluate import symbol
 from hybridcc.passes.rewrite.rules.materialize import Materializer, held_by
 from hybridcc.passes.rewrite.rules.subject import Unrecognised
 from hybridcc.passes.rewrite.rules.trip import Trip
-from hybridcc.ptx import isa
+from hybridcc.ptx import isa, parse_statements
 from hybridcc.ptx.isa import Effect
 from hybridcc.ptx.nodes import Directive, Instruction, Label, Name, RegisterDeclaration, Statement
 from hybridcc.ptx.printer import print_statements
@@ -20,7 +20,7 @@ from hybridcc.ptx.printer import print_statements
 DONE = "$DONE"
 
 
-def candidate(trip: Trip, plan: Plan) -> str:
+def candidate(trip: Trip, rest: Trip | None, plan: Plan) -> str:
     """The rewrite's text. Raises Unrecognised where the way to the loop has a shape that is not followed."""
     counted = trip.counted
     subject, cfg = counted.subject, counted.subject.cfg
@@ -28,10 +28,13 @@ def candidate(trip: Trip, plan: Plan) -> str:
     known = {name: symbol(name, width) for name, width in ports.items()} | dict(counted.initial)
     materializer = Materializer(held_by(known, subject.types))
     trips = materializer.register(counted.trips)
-    body = Body(trip, materializer)
+    body = Body(trip, rest, materializer)
     loop = loop_text(body, plan, trips, counted.trips.width, DONE, remainder_first=counted.remainder_first)
     path = [i for b in counted.path for i in cfg.instructions(b) if not isa.branch_targets(i)]
-    new: list[Statement] = [*path, *materializer.made, *loop, Label(DONE)]
+    test = f"setp.lt.s{counted.trips.width} %empty, {trips}, 1;\n@%empty bra {DONE};\n"
+    body.types["%empty"] = ".pred"
+    new: list[Statement] = [*path, *materializer.made, *([] if counted.sure else parse_statements(test))]
+    new += [*loop, Label(DONE)]
     if counted.exit != _next(counted):
         label = next(iter(cfg.blocks[counted.exit].labels), None)
         if label is None:
@@ -39,24 +42,20 @@ def candidate(trip: Trip, plan: Plan) -> str:
         new.append(Instruction("bra", (), (Name(label),)))
     statements = _around(counted, new)
     kept = _needed(statements, [f"%out{k}" for k in range(len(subject.region.live_out))])
-    types = {**subject.types, **trip.types, **materializer.types, **body.types}
+    types = {**subject.types, **trip.types, **(rest.types if rest else {}), **materializer.types, **body.types}
     return print_statements((*_declared(kept, types), *_labelled(kept)))
-
-
-def _group(counted: Counted) -> frozenset[int]:
-    cfg = counted.subject.cfg
-    return reach(cfg, counted.head, avoiding=counted.exit) - {counted.head}
 
 
 def _next(counted: Counted) -> int:
     """The block that follows the loop in the new text."""
-    group = _group(counted)
+    group = places.group(counted.subject, counted.head, counted.exit)
     return next(b.index for b in counted.subject.cfg.blocks[counted.head + 1 :] if b.index not in group)
 
 
 def _around(counted: Counted, new: Sequence[Statement]) -> list[Statement]:
     """The region's statements with the loop and its unrolled forms replaced."""
-    cfg, group = counted.subject.cfg, _group(counted)
+    cfg = counted.subject.cfg
+    group = places.group(counted.subject, counted.head, counted.exit)
     made: list[Statement] = []
     for block in cfg.blocks[: counted.subject.end]:
         if block.index in group:
@@ -76,14 +75,13 @@ def _without_branch(counted: Counted, statements: Sequence[Statement]) -> Sequen
     if not isinstance(last, Instruction) or not isa.branch_targets(last):
         return statements
     cfg = counted.subject.cfg
-    loops = {loop.header for loop in counted.subject.loops}
-    targets = [b.index for b in cfg.blocks if set(b.labels) & set(isa.branch_targets(last))]
-    if any(reach(cfg, target) & loops for target in targets):
-        leading = [s for s in cfg.blocks[counted.head].successors if reach(cfg, s) & loops]
-        if last.guard is not None and len(leading) == 1:
+    successors = cfg.blocks[counted.head].successors
+    leading = [s for s in successors if s != counted.exit]
+    if len(successors) == 2 and len(leading) == 1:
+        if leading[0] != cfg.blocks[counted.head].fallthrough:
             raise Unrecognised("SHAPE", "its loop is jumped into")
-        return statements[:-1]
-    return statements
+        return statements  # the test for no trips
+    return statements[:-1]
 
 
 def _needed(statements: Sequence[Statement], outputs: Iterable[str]) -> list[Statement]:

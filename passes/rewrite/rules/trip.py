@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from hybridcc.passes.analysis.interval import Interval, whole
+from hybridcc.passes.rewrite.rules import places
 from hybridcc.passes.rewrite.rules.bounds import Bounds
 from hybridcc.passes.rewrite.rules.counted import INSIDE, TRIP, Counted
 from hybridcc.passes.rewrite.rules.evaluate import IMPURE, Environment, Value, merged, symbol
 from hybridcc.passes.rewrite.rules.subject import Unrecognised
+from hybridcc.passes.rewrite.rules.unit import Unit
 from hybridcc.passes.verify.proof import terms as t
 from hybridcc.passes.verify.proof.rewrite import Rewriter
 from hybridcc.passes.verify.proof.terms import Condition, Polynomial
@@ -55,14 +57,15 @@ class Trip:
         return len(self.blocks) == 1 and all(found <= {Effect.READ} for found in effects)
 
 
-def trip_of(counted: Counted) -> Trip:
-    """Raises Unrecognised where what a trip makes is read behind the loop."""
-    subject, cfg = counted.subject, counted.subject.cfg
-    inside = {d for b in counted.unit.blocks for i in cfg.instructions(b) for d in isa.defs(i)}
+def trip_of(counted: Counted, unit: Unit | None = None) -> Trip:
+    """One trip, of ``unit`` if given. Raises Unrecognised where what a trip makes is read behind the loop."""
+    subject = counted.subject
+    replaced = places.group(subject, counted.head, counted.exit)
+    inside = {d for b in replaced for i in subject.instructions(b) for d in isa.defs(i)}
     after = subject.liveness.live_in[counted.exit] & inside
     if not after <= counted.data:
         raise Unrecognised("READ_AFTER", f"{min(after - counted.data)} is read behind the loop")
-    return _Maker(counted).made()
+    return _Maker(counted, counted.unit if unit is None else unit).made()
 
 
 def in_trip(counted: Counted) -> tuple[Bounds, Environment]:
@@ -90,14 +93,14 @@ def in_trip(counted: Counted) -> tuple[Bounds, Environment]:
 class _Maker:
     """Goes through the blocks of the trip in order."""
 
-    def __init__(self, counted: Counted) -> None:
-        self.counted, self.subject = counted, counted.subject
+    def __init__(self, counted: Counted, unit: Unit) -> None:
+        self.counted, self.subject, self.unit = counted, counted.subject, unit
         self.bounds, self.start = in_trip(counted)
         self.rewriter = Rewriter(decide=self.bounds.decide)
         self.types: dict[str, str] = {}
         self.renamed: dict[str, str] = {}
         """Registers read in place of others, for good."""
-        inside = [d for b in counted.unit.blocks for i in self.subject.instructions(b) for d in isa.defs(i)]
+        inside = [d for code in unit.code.values() for i in code for d in isa.defs(i)]
         self.once = {d for d in inside if inside.count(d) == 1} - counted.data
         self.invariant = self._invariants(set(inside))
 
@@ -116,30 +119,26 @@ class _Maker:
         return table
 
     def made(self) -> Trip:
-        cfg, unit = self.subject.cfg, self.counted.unit
-        targets = {label for b in unit.blocks for i in cfg.instructions(b) for label in isa.branch_targets(i)} - set(
-            cfg.blocks[unit.header].labels
-        )
+        cfg, unit = self.subject.cfg, self.unit
+        targets = {label for code in unit.code.values() for i in code for label in isa.branch_targets(i)}
         ends: dict[int, Environment] = {}
         tables: dict[int, Table] = {}
         blocks: list[tuple[str | None, tuple[Step, ...]]] = []
         self.counted.evaluator.prefix = INSIDE
-        for block in sorted(unit.blocks):
+        for block in unit.blocks:
             ways = [ends[p] for p in cfg.predecessors[block] if p in ends]
             environment = dict(self.start) if block == unit.header else merged(ways, self.counted.evaluator)
             above = next((b for b in self.subject.dominators.chain(block) if b != block and b in tables), None)
             table = dict(self.invariant if above is None else tables[above])
-            last = block == unit.latches[0]
-            steps = self._block(block, environment, table, last)
+            steps = self._block(block, environment, table)
             label = next((name for name in cfg.blocks[block].labels if name in targets), None)
             blocks.append((label, tuple(steps)))
             ends[block], tables[block] = environment, table
         self.counted.evaluator.prefix = "?"
         return Trip(self.counted, tuple(blocks), self.types)
 
-    def _block(self, block: int, environment: Environment, table: Table, last: bool) -> Iterator[Step]:
-        instructions = self.subject.instructions(block)
-        for instruction in instructions[:-1] if last else instructions:
+    def _block(self, block: int, environment: Environment, table: Table) -> Iterator[Step]:
+        for instruction in self.unit.code[block]:
             step = self._step(instruction, environment, table)
             if step is not None:
                 yield step
