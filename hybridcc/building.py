@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hybridcc.errors import DEBUG_VARIABLE, HybridccError, debugging
-from hybridcc.manifest import files_of, manifest_of
+from hybridcc.manifest import files_of, manifest_of, proof_seconds
 from hybridcc.passes.verify import examples as example_launches
 from hybridcc.passes.verify.bare import with_arguments
 from hybridcc.passes.verify.launch import Launch
@@ -38,10 +38,11 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Which files a bundle has beside its own."""
+    """Which files a bundle has beside its own, and whether it is one file itself."""
 
     fatbin: bool = False
     header: bool = False
+    single_file: bool = False
 
 
 def build(
@@ -65,6 +66,7 @@ def build(
     fatbin: bool = False,
     header: bool = False,
     minimise: int = 0,
+    single_file: bool = False,
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
     """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
@@ -73,9 +75,10 @@ def build(
     as ``--rewriter`` takes it; None means the recording that ships beside the file, if any. ``inputs`` is a file or a
     callable that gives example launches; ``budget`` bounds the asking for each kernel; with
     ``body`` the whole kernel is the one region. ``include`` and ``instantiate`` are for CUDA C++. ``fatbin`` and
-    ``header`` put a fatbin and a C header into each bundle; ``minimise`` is how many texts
-    may be checked to reduce each winner to the edits that matter. Raises HybridccError for what keeps a baseline from
-    being built; what happens to rewrites is in the records.
+    ``header`` put a fatbin and a C header into each bundle; ``single_file`` makes it ``out/<kernel>.zip``;
+    ``minimise`` is how many texts may be checked to reduce each winner to the edits that matter.
+
+    Raises HybridccError for what keeps a baseline from being built; what happens to rewrites is in the records.
     """
     from hybridcc.sources import load
 
@@ -91,7 +94,7 @@ def build(
         accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget, body=body,  # type: ignore[arg-type]
         minimise=minimise,
     )  # fmt: skip
-    extra = Extra(fatbin, header)
+    extra = Extra(fatbin, header, single_file)
     return tuple(_one(source, place, options, opened, failure, inputs, extra, progress) for source in sources)
 
 
@@ -112,11 +115,18 @@ def _one(
     race = race_here(launches, progress, options.seed)
     record = optimize(source.kernels, options, asked, launches, progress, before, race)
     progress(f"{source.name}: writing")
-    log = {"made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seconds": round(time.monotonic() - begin, 3)}
+    log = {
+        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seconds": round(time.monotonic() - begin, 3),
+        "proofs": proof_seconds(record),
+    }
     stem = bundle.folder_name(source.name)
     manifest, files = manifest_of(record), files_of(record)
     files |= shipped(manifest, files, stem, fatbin=extra.fatbin, header=extra.header)
-    written = bundle.write(place / stem, manifest, files, log)
+    if extra.single_file:
+        written = bundle.write_file(place / f"{stem}.zip", manifest, files)
+    else:
+        written = bundle.write(place / stem, manifest, files, log)
     unanswered = asked.error if asked is not None and not asked.answered else None
     return Built(record, written, failure[1] if failure else unanswered)
 

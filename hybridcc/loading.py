@@ -63,7 +63,7 @@ def load(place: str | Path, *, tune: bool = False, selections: str | Path | None
     """
     path = Path(place)
     chosen = {} if selections is None else read_selections(Path(selections))
-    found = [BundledKernel(each, tune, _selections(each, chosen, selections)) for each in _bundles(path)]
+    found = [BundledKernel(each, tune, _selections(each, chosen, selections)) for each in bundles_in(path)]
     return Kernels({kernel.name: kernel for kernel in found})
 
 
@@ -80,7 +80,8 @@ def _selections(bundle: Bundle, chosen: Mapping[str, Selections], place: object)
     return own.variants
 
 
-def _bundles(path: Path) -> Iterator[Bundle]:
+def bundles_in(path: Path) -> Iterator[Bundle]:
+    """The bundle, or those of a folder in order of name. Raises InputError where there is none."""
     if path.is_dir() and not (path / bundles.MANIFEST).is_file():
         inside = sorted(p for p in path.iterdir() if p.suffix == ".zip" or (p / bundles.MANIFEST).is_file())
         if inside:
@@ -144,7 +145,7 @@ class BundledKernel:
                 from hybridcc.retuning import fastest
 
                 code = self.bundle.cubin(chosen.arch, fastest(self.bundle, chosen.arch, *first()))
-            found = self._loaded[capability] = LoadedKernel(code, self._calling()["entry"])
+            found = self._loaded[capability] = LoadedKernel(code, self._entry(chosen.arch))
         return found
 
     def code(self, capability: Capability) -> tuple[Choice, bytes]:
@@ -161,6 +162,10 @@ class BundledKernel:
             stacklevel=5,
         )
         return chosen, self.bundle.ptx(chosen.arch).encode() + b"\0"
+
+    def _entry(self, arch: str) -> str:
+        """Kernels with debug information have a name of their own for each architecture."""
+        return self.bundle.entry(arch).get("entry") or self._calling()["entry"]
 
     def _calling(self) -> Mapping[str, Any]:
         calling = self.bundle.manifest["kernel"].get("calling")

@@ -5,11 +5,14 @@ Nothing in it depends on when or where it was made: no time, no path beyond a fi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from hybridcc import __version__
+from hybridcc.passes.facts_data import to_data
+from hybridcc.passes.verdict import Proved, Verdict
 from hybridcc.passes.verify import stored
 from hybridcc.passes.verify.launch import describe
 from hybridcc.passes.verify.testing import Examination
@@ -86,18 +89,18 @@ def files_of(record: KernelRecord) -> dict[str, bytes]:
 
 
 def _line(exchange: Exchange) -> bytes:
-    import json
-
     return (json.dumps(asdict(exchange), sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _architecture(record: KernelRecord, a: ArchitectureRecord) -> dict[str, Any]:
     return {
         "arch": a.arch,
+        "entry": a.entry,
         "selection": asdict(a.selection),
         "baseline": {"ptx_sha256": sha256(a.baseline_ptx), **_machine(a.baseline)},
         "regions": [asdict(r) for r in a.regions],
         "candidates": [_candidate(c) for c in a.candidates],
+        "facts": [to_data(fact) for fact in a.facts],
         "lints": [asdict(finding) for finding in a.findings],
         "failures": [asdict(failure) for failure in a.failures],
     }
@@ -113,13 +116,32 @@ def _candidate(c: CandidateRecord) -> dict[str, Any]:
         "answer_sha256": sha256(c.answer),
         "ptx_sha256": None if c.ptx is None else sha256(c.ptx),
         "fate": asdict(c.fate),
-        "verdict": None if c.evidence is None else verdict_data(c.evidence.verdict),
+        "verdict": None if c.evidence is None else _verdict(c.evidence.verdict),
         "evidence": None if c.evidence is None else _evidence(c.evidence),
         "explanation": c.explanation,
         "lints": [asdict(finding) for finding in c.findings],
         "speed": asdict(c.speed),
         "minimised": None if c.minimised is None else asdict(c.minimised),
         **_machine(c.machine),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    """Without the time that a proof took: that is another one in every build, and log.json has it."""
+    data = verdict_data(verdict)
+    if isinstance(verdict, Proved):
+        certificate = {name: value for name, value in json.loads(verdict.certificate).items() if name != "seconds"}
+        data["certificate"] = json.dumps(certificate, separators=(",", ":"))
+    return data
+
+
+def proof_seconds(record: KernelRecord) -> dict[str, float]:
+    """How long each proof took, by architecture and candidate."""
+    return {
+        f"{a.arch} {c.name}": json.loads(c.evidence.verdict.certificate)["seconds"]
+        for a in record.architectures
+        for c in a.candidates
+        if c.evidence is not None and isinstance(c.evidence.verdict, Proved)
     }
 
 

@@ -164,6 +164,8 @@ def _finish(state: State, work: Work) -> ArchitectureRecord:
         selection,
         tuple(state.failures),
         state.findings,
+        state.kernel.facts,
+        state.kernel.entry,
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from hybridcc.passes.facts import Fact
 from hybridcc.passes.rewrite.lints import Finding
 from hybridcc.passes.verify.testing import Examination
 from hybridcc.runtime.assemble import Cubin
@@ -210,6 +211,9 @@ class ArchitectureRecord:
     failures: tuple[Failure, ...] = ()
     findings: tuple[Finding, ...] = ()
     """What the lints say of the baseline."""
+    facts: tuple[Fact, ...] = ()
+    """The kernel's, on which proofs may rest."""
+    entry: str = ""
 
 
 @dataclass(frozen=True, slots=True)

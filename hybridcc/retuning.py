@@ -61,7 +61,8 @@ def kernel_of(bundle: Bundle, arch: str) -> Kernel:
     bounds = LaunchBounds(calling["max_threads"], calling["min_blocks"])
     arguments = tuple(_argument(each) for each in calling["arguments"])
     frontend = bundle.manifest["kernel"]["frontend"]
-    return Kernel(bundle.name, calling["entry"], bundle.ptx(arch), arch, frontend, arguments, launch_bounds=bounds)
+    entry = bundle.entry(arch).get("entry") or calling["entry"]
+    return Kernel(bundle.name, entry, bundle.ptx(arch), arch, frontend, arguments, launch_bounds=bounds)
 
 
 def _argument(data: Mapping[str, Any]) -> Argument:

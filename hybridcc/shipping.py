@@ -15,6 +15,12 @@ def shipped(
     """Files to put beside the others of a bundle, named by ``stem``. Raises InputError for a kernel whose parameters
     could not be read, and ToolchainError where fatbinary is missing."""
     found: dict[str, bytes] = {}
+    entries = {a["entry"] for a in manifest["architectures"]}
+    if len(entries) > 1 and (fatbin or header):
+        raise InputError(
+            f"{manifest['kernel']['name']} has another entry on each architecture: {', '.join(sorted(entries))}",
+            next_step="build it without debug information, or without --format fatbin and --header",
+        )
     if fatbin:
         found[f"{stem}.fatbin"] = _fatbin([a["arch"] for a in manifest["architectures"]], files)
     if header:

@@ -88,6 +88,7 @@ def build(
     minimise: Annotated[
         int, typer.Option(min=0, help="Reduce each winner to the edits that matter, with at most so many checks.")
     ] = 0,
+    single_file: Annotated[bool, typer.Option("--single-file", help="Each bundle as one file, <kernel>.zip.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
 ) -> None:
@@ -116,6 +117,7 @@ def build(
             fatbin=format_ is Format.fatbin,
             header=header,
             minimise=minimise,
+            single_file=single_file,
             progress=progress,
         )
     if as_json:

@@ -37,6 +37,8 @@ VERBS = {
     "prompts": Verb("prompts:prompts", "Write the prompts for a target's hot regions, as a batch."),
     "answers": Verb("prompts:answers", "Answers of a language model to exported prompts."),
     "verify": Verb("verify:verify", "Prove that CANDIDATE does what BASE does."),
+    "inspect": Verb("inspect_:inspect", "Explain a bundle, or repeat its checks from its files."),
+    "tune": Verb("tune:tune", "Race what a bundle holds on this machine, and keep the selection."),
     "fmt": Verb("ptx:fmt", "Print a PTX module in the one layout of hybridcc's printer."),
     "store": Verb("store:app", "Look at, move and thin out the decisions that are kept."),
     "doctor": Verb("doctor:doctor", "Say what is and what is not available here."),

@@ -17,7 +17,7 @@ from tests.ahead.dropin import DROPIN, ROOT, Outcome, dropin, ptxas, same
 from tests.ahead.recorded import SUM, four_at_a_time, record
 from tests.ptx.cubins import CORPUS, architecture, corpus_files
 
-SAMPLE = corpus_files()[::12]
+SAMPLE = corpus_files()[::20]
 
 
 def both(tmp_path: Path, *arguments: str, stdin: bytes | None = None, **variables: str) -> tuple[Outcome, Outcome]:

@@ -274,6 +274,19 @@ def test_counters_are_renamed_without_mixing_symbols_up() -> None:
     assert text == ".entry _ZN1m1fB2v1E() { _ZN1m1gB2v2E; _ZN1m1hB3v170E; _ZN1m3B2v2B2v3E; }"
 
 
+def test_flags_in_names_become_numbers() -> None:
+    ptx = ".entry _ZN1m1fB3v17B8cw51sm80E() { _ZN08NumbaEnv1m1gB2v3B8cw51sm80E; _ZN1m1hB2v3B6cw51fmE; }"
+    text, entry = mangling.canonical(ptx, "_ZN1m1fB3v17B8cw51sm80E")
+    assert entry == "_ZN1m1fB2v1B2f1E"
+    assert text == ".entry _ZN1m1fB2v1B2f1E() { _ZN08NumbaEnv1m1gB2v2B2f1E; _ZN1m1hB2v2B2f2E; }"
+
+
+def test_a_kernel_has_one_name_on_all_architectures() -> None:
+    assert {compile(conv1d, THREE, arch).entry for arch in ("sm_80", "sm_86", "sm_90")} == {
+        compile(conv1d, THREE, "sm_89").entry
+    }
+
+
 def test_arrays_in_memory_are_numbered_afresh_by_kind() -> None:
     ptx = ".entry f() { _cudapy_smem_9; _cudapy_lmem_12; _cudapy_smem_12; _cudapy_smem_9; my_cudapy_smem_9; }"
     text, _ = mangling.canonical(ptx, "f")
