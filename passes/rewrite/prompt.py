@@ -43,8 +43,8 @@ class Prompt:
     template_version: str
     region: str = ""
     root: str = ""
-    source: Region | None = field(default=None, repr=False, compare=False)
-    """The region itself, for rewriters that read more than the text; None for a prompt read back from a file."""
+    source: tuple[Region, Kernel] | None = field(default=None, repr=False, compare=False)
+    """The region and its kernel, for rewriters that read more than the text; None for a prompt read from a file."""
 
 
 def build(region: Region, kernel: Kernel) -> Prompt:
@@ -89,7 +89,7 @@ def build(region: Region, kernel: Kernel) -> Prompt:
         output_names=sections.span_of_names("%out", len(region.live_out)),
     )
     ascii_text = text.encode("ascii", "backslashreplace").decode("ascii")
-    return Prompt(ascii_text, digest(ascii_text), TEMPLATE_VERSION, region.key, source=region)
+    return Prompt(ascii_text, digest(ascii_text), TEMPLATE_VERSION, region.key, source=(region, kernel))
 
 
 def of_text(text: str) -> Prompt:

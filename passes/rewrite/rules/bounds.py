@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hybridcc.passes.analysis.interval import Interval, whole
-from hybridcc.passes.facts import Fact, RegionInput, Relation
+from hybridcc.passes.facts import Fact, Parameter, RegionInput, Relation
+from hybridcc.passes.rewrite.rules.subject import Subject
 from hybridcc.passes.verify.proof import terms as t
+from hybridcc.passes.verify.proof.program import type_width
 from hybridcc.passes.verify.proof.rewrite import Rewriter
 from hybridcc.passes.verify.proof.terms import Atom, Condition, Polynomial
 
@@ -63,7 +65,7 @@ class Bounds:
         everything = whole(a.width)
         match a.operation, a.arguments:
             case "variable", (str() as name,):
-                return self.variables.get(name, everything)
+                return self.variables.get(name) or (Interval(0, a.bound) if a.bound <= everything.high else everything)
             case "sext", (Polynomial() as inner,):
                 return self.range(inner)
             case "zext", (Polynomial() as inner,):
@@ -165,6 +167,18 @@ def _single(value: int) -> Interval:
 def _times(a: Interval, b: Interval) -> Interval:
     corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
     return Interval(min(corners), max(corners))
+
+
+def known(subject: Subject) -> Bounds:
+    """What the facts of a region say of its live-ins, and those of its kernel of parameters that it loads."""
+    ports = {f"%in{k}": type_width(port.type) for k, port in enumerate(subject.region.live_in)}
+    made = of_facts(subject.region.facts, {name: width for name, width in ports.items() if width > 1})
+    for fact in subject.facts:
+        if isinstance(fact.left, Parameter) and isinstance(fact.right, int) and not fact.place:
+            name = f"param{fact.left.index}"
+            before = made.variables.get(name, whole(64))
+            made = made.with_variable(name, _bounded(before, fact.relation, fact.right))
+    return made
 
 
 def of_facts(facts: Iterable[Fact], widths: dict[str, int]) -> Bounds:

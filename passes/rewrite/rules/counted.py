@@ -15,7 +15,7 @@ from hybridcc.passes.analysis.cfg import reach
 from hybridcc.passes.analysis.interval import Interval, whole
 from hybridcc.passes.analysis.loops import Loop
 from hybridcc.passes.rewrite.rules import copies, entry, places
-from hybridcc.passes.rewrite.rules.bounds import Bounds, of_facts
+from hybridcc.passes.rewrite.rules.bounds import Bounds, known
 from hybridcc.passes.rewrite.rules.evaluate import Environment, Evaluator, Value, merged, symbol
 from hybridcc.passes.rewrite.rules.subject import Subject, Unrecognised
 from hybridcc.passes.rewrite.rules.unit import Unit
@@ -84,9 +84,8 @@ def _recognised(subject: Subject, loops: list[Loop]) -> Counted:
     main = next((loop for loop in loops if loop is not smaller), None)
     left = copies.left_over(subject, smaller) if main is None else ()
     evaluator = Evaluator(subject)
-    widths = {f"%in{k}": evaluator.width(f"%in{k}") for k in range(len(subject.region.live_in))}
     head, exit_ = places.around(subject, [*(loop.header for loop in loops), *left])
-    bounds, before = entry.entered(evaluator, of_facts(subject.region.facts, widths), head, exit_)
+    bounds, before = entry.entered(evaluator, known(subject), head, exit_)
     path = places.way(subject, head, smaller, main.blocks if main is not None else frozenset(left))
     initial = entry.simplified(entry.along(evaluator, before, path), bounds)
     turn = turn_of(evaluator, smaller, initial, bounds)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hybridcc.passes.rewrite.rules.forward import Step
 from hybridcc.passes.rewrite.rules.materialize import Materializer
 from hybridcc.passes.rewrite.rules.pointers import Pointer, pointers_of
-from hybridcc.passes.rewrite.rules.trip import Step, Trip
+from hybridcc.passes.rewrite.rules.trip import Trip
 from hybridcc.ptx import isa, parse_statements
 from hybridcc.ptx.isa import Effect
 from hybridcc.ptx.nodes import Address, Immediate, Instruction, Label, Name, Statement

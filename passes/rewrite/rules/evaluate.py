@@ -60,7 +60,7 @@ class Evaluator:
 
     def run(self, instruction: Instruction, environment: Environment) -> None:
         """The environment after an instruction; what it computes is unknown where it has no terms."""
-        made: Environment = {}
+        made: Environment = self._parameter(instruction)
         targets = [d for d in isa.defs(instruction) if d in self.subject.types]
         if not isa.effects(instruction) & IMPURE:
             try:
@@ -75,6 +75,19 @@ class Evaluator:
             elif instruction.guard is not None:
                 value = self._guarded(instruction, environment, target, value)
             environment[target] = value
+
+    def _parameter(self, instruction: Instruction) -> Environment:
+        """A kernel parameter of 64 bits, as ``param3``: the same whenever it is loaded."""
+        if isa.memory_space(instruction) != ".param" or instruction.guard is not None:
+            return {}
+        target, source = instruction.operands[0], instruction.operands[-1]
+        if not isinstance(target, Name) or not isinstance(source, Address) or source.offset is not None:
+            return {}
+        plain = isinstance(source.base, Name) and source.base.text.startswith("param")
+        if not plain or instruction.modifiers[-1] not in (".b64", ".u64", ".s64") or self.width(target.text) != 64:
+            return {}
+        assert isinstance(source.base, Name)
+        return {target.text: t.variable(source.base.text, 64)}
 
     def _guarded(self, instruction: Instruction, environment: Environment, target: str, value: Value) -> Value:
         assert instruction.guard is not None

@@ -26,14 +26,15 @@ def helping(region: Region, trip: Trip) -> tuple[tuple[str, ...], Region] | None
         return None
     counts = sorted({*ports, *_ports(trip.counted.trips)}, key=_number)
     signs = [(name, Relation.GE, 0) for name in ports if _range(trip, name)[0] < 0]
+    more = [(name, Relation.GE, 0) for name in counts if _range(trip, name)[0] < 0]
     sizes = [(name, Relation.LT, LARGE) for name in counts if _range(trip, name)[1] >= LARGE << 20]
-    for asked in (signs, [*signs, *sizes]):
+    for asked in (signs, [*more, *sizes]):
         if not asked:
             continue
         facts = tuple(Fact(RegionInput(_number(n)), relation, value, Origin.GUARD) for n, relation, value in asked)
         under = replace(region, facts=(*region.facts, *facts))
         try:
-            fewer = len(_undecided(trip_of(recognise(subject_of(under))))) < len(left)
+            fewer = len(_undecided(trip_of(recognise(subject_of(under, trip.counted.subject.facts))))) < len(left)
         except Unrecognised:
             fewer = False
         if fewer:

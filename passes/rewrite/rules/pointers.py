@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hybridcc.passes.rewrite.rules.counted import TRIP, is_invariant
+from hybridcc.passes.rewrite.rules.forward import Step
 from hybridcc.passes.rewrite.rules.materialize import Materializer, Unmade
-from hybridcc.passes.rewrite.rules.trip import Step, Trip, reads
+from hybridcc.passes.rewrite.rules.trip import Trip, reads
 from hybridcc.passes.verify.proof import terms as t
 from hybridcc.passes.verify.proof.terms import Monomial, Polynomial
 

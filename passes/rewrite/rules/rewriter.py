@@ -10,6 +10,7 @@ from hybridcc.passes.rewrite.prompt import Prompt
 from hybridcc.passes.rewrite.rewriter import RULES, Answer
 
 if TYPE_CHECKING:
+    from hybridcc.passes.facts import Fact
     from hybridcc.passes.regions import Region
     from hybridcc.passes.rewrite.rules.counted import Counted
     from hybridcc.passes.rewrite.rules.counted_loop import Plan
@@ -44,7 +45,8 @@ class RulesRewriter:
                 next_step="give the kernel itself: `hybridcc build KERNEL --rewriter rules`",
             )
         try:
-            found = proposals(prompt.source, count)
+            region, kernel = prompt.source
+            found = proposals(region, count, kernel.facts)
         except Unrecognised as reason:
             raise ModelError(
                 f"no rule knows this region: {reason}", next_step="ask a language model: --rewriter"
@@ -52,33 +54,54 @@ class RulesRewriter:
         return tuple(Answer(each.text, f"{self.label}: {each.rule}", RULES, 0, 0) for each in found)
 
 
-def proposals(region: Region, count: int) -> tuple[Proposal, ...]:
-    """At most ``count`` distinct rewrites of a region. Raises Unrecognised with the reason where there is none."""
-    from hybridcc.passes.rewrite.rules import guards
+def proposals(region: Region, count: int, facts: tuple[Fact, ...] = ()) -> tuple[Proposal, ...]:
+    """At most ``count`` distinct rewrites of a region; ``facts`` are its kernel's. Raises Unrecognised where there is
+    none, with the reason."""
     from hybridcc.passes.rewrite.rules.subject import Unrecognised
 
     found: dict[str, Proposal] = {}
-    counted = _read(region)
+    reasons: list[Unrecognised] = []
+    for rule in (_counted, _simplified):
+        try:
+            for proposal in rule(region, facts):
+                found.setdefault(proposal.text, proposal)
+        except Unrecognised as reason:
+            reasons.append(reason)
+    if not found:
+        raise reasons[0]
+    return tuple(found.values())[:count]
+
+
+def _counted(region: Region, facts: tuple[Fact, ...]) -> Iterator[Proposal]:
+    """Counted loops, those under a guard first where one helps."""
+    from hybridcc.passes.rewrite.rules import guards
+
+    counted = _read(region, facts)
     guarded = guards.helping(region, counted[1])
     if guarded is not None:
         asked, under = guarded
         head = "".join(f"// guard: {line}\n" for line in asked)
-        for plan, text in _loops(_read(under)):
-            found.setdefault(text, Proposal(head + text, f"counted loop, {plan}, guarded"))
+        for plan, text in _loops(_read(under, facts)):
+            yield Proposal(head + text, f"counted loop, {plan}, guarded")
     for plan, text in _loops(counted):
-        found.setdefault(text, Proposal(text, f"counted loop, {plan}"))
-    if not found:
-        raise Unrecognised("NO_PLAN", "no way to unroll its loop is known")
-    return tuple(found.values())[:count]
+        yield Proposal(text, f"counted loop, {plan}")
 
 
-def _read(region: Region) -> tuple[Counted, Trip, Trip | None]:
+def _simplified(region: Region, facts: tuple[Fact, ...]) -> Iterator[Proposal]:
+    """The region's own blocks with what is decided."""
+    from hybridcc.passes.rewrite.rules.simplified import simplified
+    from hybridcc.passes.rewrite.rules.subject import subject_of
+
+    yield Proposal(simplified(subject_of(region, facts)), "simplified in place")
+
+
+def _read(region: Region, facts: tuple[Fact, ...]) -> tuple[Counted, Trip, Trip | None]:
     """The region's loop, a trip of it, and a last trip that differs. Raises Unrecognised."""
     from hybridcc.passes.rewrite.rules.counted import recognise
     from hybridcc.passes.rewrite.rules.subject import subject_of
     from hybridcc.passes.rewrite.rules.trip import trip_of
 
-    counted = recognise(subject_of(region))
+    counted = recognise(subject_of(region, facts))
     return counted, trip_of(counted), None if counted.rest is None else trip_of(counted, counted.rest)
 
 

@@ -11,6 +11,7 @@ from hybridcc.passes.analysis.cfg import ControlFlowGraph
 from hybridcc.passes.analysis.dominators import DominatorTree, dominators, post_dominators
 from hybridcc.passes.analysis.liveness import Liveness, live
 from hybridcc.passes.analysis.loops import Loop, natural_loops
+from hybridcc.passes.facts import Fact
 from hybridcc.passes.regions import Region
 from hybridcc.ptx import parse_statements
 from hybridcc.ptx.nodes import (
@@ -38,9 +39,10 @@ class Unrecognised(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """``types`` gives every register of the text, ports among them, its declared type."""
+    """``types`` gives every register of the text, ports among them, its declared type; ``facts`` are the kernel's."""
 
     region: Region = field(repr=False)
+    facts: tuple[Fact, ...] = field(repr=False)
     cfg: ControlFlowGraph = field(repr=False)
     types: Mapping[str, str] = field(repr=False)
 
@@ -69,7 +71,7 @@ class Subject:
         return self.cfg.instructions(block)
 
 
-def subject_of(region: Region) -> Subject:
+def subject_of(region: Region, facts: tuple[Fact, ...] = ()) -> Subject:
     """The region as the rules read it. Raises Unrecognised where its text has scopes that hide names."""
     outs = {f"%out{k}": port.type for k, port in enumerate(region.live_out)}
     ports = {f"%in{k}": port.type for k, port in enumerate(region.live_in)} | outs
@@ -85,7 +87,7 @@ def subject_of(region: Region) -> Subject:
     cfg = graphs.build(function, Module((function,)))
     if any(cfg.scoped.spelling(name) != name for name in cfg.scoped.types):
         raise Unrecognised("SCOPES", "its text declares one name twice")
-    return Subject(region, cfg, dict(cfg.scoped.types))
+    return Subject(region, facts, cfg, dict(cfg.scoped.types))
 
 
 def _moved(type_: str) -> str:

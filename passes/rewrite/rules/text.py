@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from hybridcc.passes.regions.canonical import declarations
-from hybridcc.passes.rewrite.rules import places
+from hybridcc.passes.rewrite.rules import cleaning, places
 from hybridcc.passes.rewrite.rules.counted import Counted
 from hybridcc.passes.rewrite.rules.counted_loop import Body, Plan, loop_text
 from hybridcc.passes.rewrite.rules.evaluate import symbol
@@ -13,9 +12,7 @@ from hybridcc.passes.rewrite.rules.materialize import Materializer, held_by
 from hybridcc.passes.rewrite.rules.subject import Unrecognised
 from hybridcc.passes.rewrite.rules.trip import Trip
 from hybridcc.ptx import isa, parse_statements
-from hybridcc.ptx.isa import Effect
 from hybridcc.ptx.nodes import Directive, Instruction, Label, Name, RegisterDeclaration, Statement
-from hybridcc.ptx.printer import print_statements
 
 DONE = "$DONE"
 
@@ -41,9 +38,9 @@ def candidate(trip: Trip, rest: Trip | None, plan: Plan) -> str:
             raise Unrecognised("SHAPE", "control leaves the loop to a block without a label")
         new.append(Instruction("bra", (), (Name(label),)))
     statements = _around(counted, new)
-    kept = _needed(statements, [f"%out{k}" for k in range(len(subject.region.live_out))])
+    kept = cleaning.needed(statements, [f"%out{k}" for k in range(len(subject.region.live_out))])
     types = {**subject.types, **trip.types, **(rest.types if rest else {}), **materializer.types, **body.types}
-    return print_statements((*_declared(kept, types), *_labelled(kept)))
+    return cleaning.printed(kept, types)
 
 
 def _next(counted: Counted) -> int:
@@ -82,41 +79,3 @@ def _without_branch(counted: Counted, statements: Sequence[Statement]) -> Sequen
             raise Unrecognised("SHAPE", "its loop is jumped into")
         return statements  # the test for no trips
     return statements[:-1]
-
-
-def _needed(statements: Sequence[Statement], outputs: Iterable[str]) -> list[Statement]:
-    """Without instructions that nothing reads."""
-    makers: dict[str, list[Instruction]] = {}
-    for statement in statements:
-        if isinstance(statement, Instruction):
-            for register in isa.defs(statement):
-                makers.setdefault(register, []).append(statement)
-    waiting = [s for s in statements if isinstance(s, Instruction) and isa.effects(s) - {Effect.READ}]
-    waiting += [maker for register in outputs for maker in makers.get(register, ())]
-    needed: set[int] = set()
-    while waiting:
-        instruction = waiting.pop()
-        if id(instruction) in needed:
-            continue
-        needed.add(id(instruction))
-        waiting += [m for register in isa.uses(instruction) for m in makers.get(register, ())]
-        if instruction.guard is not None:
-            waiting += [m for register in isa.defs(instruction) for m in makers[register]]
-    return [s for s in statements if not isinstance(s, Instruction) or id(s) in needed]
-
-
-def _labelled(statements: Sequence[Statement]) -> list[Statement]:
-    """Without labels that nothing branches to."""
-    used = {t for s in statements if isinstance(s, Instruction) for t in isa.branch_targets(s)}
-    return [s for s in statements if not isinstance(s, Label) or s.name in used]
-
-
-def _declared(statements: Sequence[Statement], types: Mapping[str, str]) -> list[RegisterDeclaration]:
-    names = [
-        name
-        for s in statements
-        if isinstance(s, Instruction)
-        for name in (*isa.defs(s), *isa.uses(s))
-        if name in types and not name.startswith(("%in", "%out"))
-    ]
-    return declarations({name: types[name] for name in dict.fromkeys(names)})

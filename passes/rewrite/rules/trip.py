@@ -1,20 +1,19 @@
 """One trip of a counted loop, with everything put in its place that facts and ranges decide.
 
-An integer instruction whose result some register holds already is left out, and its readers read that register: that
-drops the wraparound of an index that is shown not to be negative, and nothing else. What only the loop's own counters
-needed is left without readers.
+What only the loop's own counters needed is left without readers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from hybridcc.passes.analysis.interval import Interval, whole
 from hybridcc.passes.rewrite.rules import places
 from hybridcc.passes.rewrite.rules.bounds import Bounds
 from hybridcc.passes.rewrite.rules.counted import INSIDE, TRIP, Counted
-from hybridcc.passes.rewrite.rules.evaluate import IMPURE, Environment, Value, merged, symbol
+from hybridcc.passes.rewrite.rules.evaluate import Environment, merged, symbol
+from hybridcc.passes.rewrite.rules.forward import Forward, Step, Table
 from hybridcc.passes.rewrite.rules.subject import Unrecognised
 from hybridcc.passes.rewrite.rules.unit import Unit
 from hybridcc.passes.verify.proof import terms as t
@@ -22,19 +21,6 @@ from hybridcc.passes.verify.proof.rewrite import Rewriter
 from hybridcc.passes.verify.proof.terms import Condition, Polynomial
 from hybridcc.ptx import isa
 from hybridcc.ptx.isa import Effect
-from hybridcc.ptx.nodes import Address, Immediate, Instruction, Name
-from hybridcc.ptx.rename import rename_statement
-
-Table = dict[tuple[str, Value], str]
-"""Which register of a type holds a value."""
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """An instruction of the trip, and the address it accesses where that is known."""
-
-    instruction: Instruction
-    address: Polynomial | None = None
 
 
 @dataclass(frozen=True)
@@ -97,11 +83,13 @@ class _Maker:
         self.counted, self.subject, self.unit = counted, counted.subject, unit
         self.bounds, self.start = in_trip(counted)
         self.rewriter = Rewriter(decide=self.bounds.decide)
-        self.types: dict[str, str] = {}
-        self.renamed: dict[str, str] = {}
-        """Registers read in place of others, for good."""
         inside = [d for code in unit.code.values() for i in code for d in isa.defs(i)]
-        self.once = {d for d in inside if inside.count(d) == 1} - counted.data
+        for block, code in unit.code.items():
+            counters = {d for i in code for d in isa.defs(i)} & counted.steps.keys()
+            if counters and block not in self.subject.dominators.chain(unit.latch):
+                raise Unrecognised("COUNTERS", f"{min(counters)} goes on in some trips only")
+        once = frozenset(d for d in inside if inside.count(d) == 1) - counted.data
+        self.forward = Forward(counted.evaluator, once, frozenset(counted.steps), self.rewriter)
         self.invariant = self._invariants(set(inside))
 
     def _invariants(self, inside: set[str]) -> Table:
@@ -135,75 +123,13 @@ class _Maker:
             blocks.append((label, tuple(steps)))
             ends[block], tables[block] = environment, table
         self.counted.evaluator.prefix = "?"
-        return Trip(self.counted, tuple(blocks), self.types)
+        return Trip(self.counted, tuple(blocks), self.forward.types)
 
     def _block(self, block: int, environment: Environment, table: Table) -> Iterator[Step]:
         for instruction in self.unit.code[block]:
-            step = self._step(instruction, environment, table)
+            step = self.forward.step(instruction, environment, table)
             if step is not None:
                 yield step
-
-    def _step(self, instruction: Instruction, environment: Environment, table: Table) -> Step | None:
-        evaluator = self.counted.evaluator
-        address = self._address(instruction, environment)
-        evaluator.run(instruction, environment)
-        targets = [d for d in isa.defs(instruction) if d in self.subject.types]
-        for target in targets:
-            environment[target] = self._simple(environment[target])
-        written = self._spelled(instruction, targets)
-        pure = not isa.effects(instruction) & IMPURE and instruction.guard is None
-        if not pure or len(targets) != 1 or not (targets[0] in self.once or targets[0] in self.counted.steps):
-            return Step(written, address)
-        (target,) = targets
-        kind, value = self.subject.types[target], environment[target]
-        if kind.startswith((".f", ".pred")) or not isinstance(value, Polynomial):
-            return Step(written, address)
-        held = table.get((kind, value))
-        if held is not None:
-            self.renamed[target] = held
-            return None
-        new = self.renamed.get(target, target)
-        table[(kind, value)] = new
-        constant = t.as_constant(value)
-        if constant is not None:
-            number = Immediate(str(t.signed(constant, value.width)))
-            return Step(Instruction("mov", (kind,), (Name(new), number)))
-        return Step(written, address)
-
-    def _simple(self, value: Value) -> Value:
-        return self.rewriter.polynomial(value) if isinstance(value, Polynomial) else self.rewriter.condition(value)
-
-    def _spelled(self, instruction: Instruction, targets: list[str]) -> Instruction:
-        """With the registers that hold its operands, and a new one for what a counter becomes."""
-        read = dict(self.renamed)
-        for target in targets:
-            if target in self.counted.steps:
-                new = f"{target}n"
-                self.types[new] = self.subject.types[target]
-                self.renamed[target] = new
-        return _replaced(instruction, lambda n: read.get(n, n), lambda n: self.renamed.get(n, n))
-
-    def _address(self, instruction: Instruction, environment: Environment) -> Polynomial | None:
-        for operand in instruction.operands:
-            if isinstance(operand, Address):
-                found = self.counted.evaluator.address(environment, operand)
-                return None if found is None else self.rewriter.polynomial(found)
-        return None
-
-
-def _replaced(instruction: Instruction, read: Callable[[str], str], write: Callable[[str], str]) -> Instruction:
-    """The instruction with other registers: its operands are read, its first ones written."""
-    defs = set(isa.defs(instruction))
-    if not defs & set(isa.uses(instruction)):
-        renamed = rename_statement(instruction, lambda n: write(n) if n in defs else read(n))
-        assert isinstance(renamed, Instruction)
-        return renamed
-    # A register that is both: only the target, which stands first, gets the new name.
-    source = rename_statement(replace(instruction, operands=instruction.operands[1:]), read)
-    target = rename_statement(replace(instruction, operands=instruction.operands[:1]), write)
-    assert isinstance(source, Instruction)
-    assert isinstance(target, Instruction)
-    return replace(source, operands=(*target.operands, *source.operands))
 
 
 def reads(value: Condition | Polynomial, name: str) -> bool:

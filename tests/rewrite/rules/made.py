@@ -45,7 +45,7 @@ def made(function: Callable[..., Any], signature: str, count: int = 16) -> Made:
 
 def of_kernel(kernel: Kernel, count: int = 16) -> Made:
     region = next(r for r in regions_of(kernel) if r.eligible)
-    found = proposals(region, count)
+    found = proposals(region, count, kernel.facts)
     module = parse(kernel.ptx, kernel.name)
     spliced = [splice(module, region, answer.check(p.text, region, kernel.arch).text).text for p in found]
     return Made(kernel, region, found, tuple(spliced))
