@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hybridcc.passes.kernel import Kernel
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from hybridcc.sources import Source
 
 MOST_REGIONS = 3
+CHARACTERS_PER_TOKEN = 2
+"""Of PTX, as tokenizers of large models cut it: two to three; the lower is the safe side."""
+ANSWER_FACTOR = 2
+"""How much longer an answer may be than its region: an unrolled loop."""
 
 
 def regions_of(kernel: Kernel, most: int = MOST_REGIONS) -> tuple[Region, ...]:
@@ -39,14 +44,38 @@ def body_of(kernel: Kernel) -> tuple[Region, ...]:
     return (body(kernel),)
 
 
-def prompts_of(source: Source, most: int = MOST_REGIONS, *, body: bool = False) -> tuple[Prompt, ...]:
-    """One prompt per region that may be rewritten and architecture; architectures whose figures agree share one."""
+def fitting(kernel: Kernel, regions: Sequence[Region], window: int | None) -> tuple[Region, ...]:
+    """The regions, those cut whose prompt and answer together are longer than ``window`` tokens (None: as they are).
+
+    Tokens are estimated from characters, on the safe side: how a model cuts text up, only the model knows. An answer is
+    taken to be as long as twice its region."""
+    if window is None:
+        return tuple(regions)
+    from hybridcc.passes.regions import cut
+    from hybridcc.passes.rewrite import prompt
+
+    room = window * CHARACTERS_PER_TOKEN
+    found: list[Region] = []
+    for region in regions:
+        if not region.eligible:
+            found.append(region)
+            continue
+        around = len(prompt.build(region, kernel).text) - len(region.text)  # a part's facts and examples differ little
+        found += cut(kernel, region, lambda part, n=around: n + (1 + ANSWER_FACTOR) * len(part.text) <= room)
+    return tuple(found)
+
+
+def prompts_of(
+    source: Source, most: int = MOST_REGIONS, *, body: bool = False, window: int | None = None
+) -> tuple[Prompt, ...]:
+    """One prompt per region that may be rewritten and architecture; architectures whose figures agree share one.
+    Regions that are too long for ``window`` tokens are cut."""
     from hybridcc.passes.rewrite import prompt
 
     found = [
         prompt.build(region, kernel)
         for kernel in source.kernels
-        for region in (body_of(kernel) if body else regions_of(kernel, most))
+        for region in fitting(kernel, body_of(kernel) if body else regions_of(kernel, most), window)
         if region.eligible
     ]
     return tuple({each.hash: each for each in found}.values())

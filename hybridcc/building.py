@@ -67,6 +67,7 @@ def build(
     header: bool = False,
     minimise: int = 0,
     single_file: bool = False,
+    window: int | None = None,
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
     """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
@@ -76,10 +77,12 @@ def build(
     callable that gives example launches; ``budget`` bounds the asking for each kernel; with
     ``body`` the whole kernel is the one region. ``include`` and ``instantiate`` are for CUDA C++. ``fatbin`` and
     ``header`` put a fatbin and a C header into each bundle; ``single_file`` makes it ``out/<kernel>.zip``;
-    ``minimise`` is how many texts may be checked to reduce each winner to the edits that matter.
+    ``minimise`` is how many texts may be checked to reduce each winner to the edits that matter; regions too
+    long for ``window`` tokens are cut (None: for what the rewriter says of itself).
 
     Raises HybridccError for what keeps a baseline from being built; what happens to rewrites is in the records.
     """
+    from hybridcc.passes.rewrite.rewriter import window_of
     from hybridcc.sources import load
 
     place = Path(out)
@@ -92,7 +95,7 @@ def build(
     opened, failure = open_or_failure(spec)
     options = Options(
         accept, select, portable(spec), answers, seed=seed, assembler=assembler, budget=budget, body=body,  # type: ignore[arg-type]
-        minimise=minimise,
+        minimise=minimise, window=window if window is not None else window_of(opened),
     )  # fmt: skip
     extra = Extra(fatbin, header, single_file)
     return tuple(_one(source, place, options, opened, failure, inputs, extra, progress) for source in sources)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hybridcc.asking import body_of, regions_of
+from hybridcc.asking import body_of, fitting, regions_of
 from hybridcc.attempt import attempt
 from hybridcc.conversation import Asker, Conversation
 from hybridcc.errors import AssemblyError, PtxRefused
@@ -30,7 +30,7 @@ from hybridcc.records import (
     Told,
     Usage,
 )
-from hybridcc.refining import measure, refine, unmeasured
+from hybridcc.refining import join, measure, refine, unmeasured
 from hybridcc.report.words import type_text
 from hybridcc.selection import select
 from hybridcc.work import Options, Progress, Race, State, Work
@@ -67,6 +67,8 @@ def optimize(
     for state in states:  # answers that came after an architecture had its turn are judged for it too
         _converse(state, work)
         measure(state, work)
+        if race is None:
+            join(state, work)
         minimise(state, work)
     architectures = tuple(_finish(state, work) for state in states)
     first = kernels[0]
@@ -115,7 +117,11 @@ def _begin(kernel: Kernel, work: Work) -> State:
     read_baseline(state)
     state.findings = lint(state, module_of(kernel), state.baseline)
     options = work.options
-    offered = lambda: body_of(kernel) if options.body else regions_of(kernel, options.regions)  # noqa: E731
+
+    def offered() -> tuple[Region, ...]:
+        regions = body_of(kernel) if options.body else regions_of(kernel, options.regions)
+        return fitting(kernel, regions, options.window)
+
     for region in attempt("regions", state.failures, offered, ()):
         state.regions.append((region, _ask(region, state, work)))
     return state

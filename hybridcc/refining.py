@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hybridcc.attempt import attempt
+from hybridcc.errors import SpliceRefused
 from hybridcc.judging import judge_spliced, module_of
 from hybridcc.lessons import lesson_of_speed
+from hybridcc.passes.regions.cut import barriers
 from hybridcc.passes.splice import splice_all
 from hybridcc.records import PENDING, CandidateRecord, Failure, Fate, Speed
 from hybridcc.selection import stands
@@ -16,6 +18,7 @@ from hybridcc.work import State, Work
 
 if TYPE_CHECKING:
     from hybridcc.passes.regions import Region
+    from hybridcc.passes.splice.candidate import Candidate
 
 
 def refine(state: State, work: Work, converse: Callable[[State, Work], None]) -> None:
@@ -29,7 +32,7 @@ def refine(state: State, work: Work, converse: Callable[[State, Work], None]) ->
             break
         converse(state, work)
         measure(state, work)
-    _join(state, work)
+    join(state, work)
 
 
 def measure(state: State, work: Work) -> None:
@@ -83,13 +86,16 @@ def _tell_the_best(state: State, work: Work) -> bool:
     return came
 
 
-def _join(state: State, work: Work) -> None:
-    """The winners of several regions in one module, judged and raced like any other candidate."""
+def join(state: State, work: Work) -> None:
+    """The winners of several regions in one module, judged and raced like any other candidate. Parts of one region that
+    was cut are stitched so with no race too."""
     winners: list[tuple[Region, CandidateRecord, str]] = []
     for region, conversation in state.regions:
         if conversation is None:
             continue
         best = _best(c for c in state.candidates.values() if c.region == region.id and c.speed.kind == "faster")
+        if best is None and work.race is None and "." in region.id:
+            best = next((c for c in state.candidates.values() if c.region == region.id and _passed(c, work)), None)
         apart = all(not region.statements & other.statements for other, _, _ in winners)
         if best is not None and apart:
             winners.append((region, best, state.rewrites[best.name]))
@@ -98,7 +104,7 @@ def _join(state: State, work: Work) -> None:
         return
     failed: list[Failure] = []
     pairs = [(region, text) for region, _, text in winners]
-    spliced = attempt("splice", failed, lambda: splice_all(module_of(state.kernel), pairs), None)
+    spliced = attempt("splice", failed, lambda: _stitched(state, pairs), None)
     record = CandidateRecord(
         name, "+".join(r.id for r, _, _ in winners), "", "\n".join(text for _, text in pairs), PENDING
     )
@@ -107,6 +113,22 @@ def _join(state: State, work: Work) -> None:
         return
     state.candidates[name] = judge_spliced(state, None, record, spliced, work)
     measure(state, work)
+
+
+def _passed(candidate: CandidateRecord, work: Work) -> bool:
+    return stands(candidate, work.options.accept) and candidate.minimised is None
+
+
+def _stitched(state: State, pairs: list[tuple[Region, str]]) -> Candidate:
+    """All rewrites in place. Raises SpliceRefused, also where the kernel's barriers are no longer those it had."""
+    module = module_of(state.kernel)
+    candidate = splice_all(module, pairs)
+    before, after = (
+        barriers(next(f for f in m.entries if f.name == state.kernel.entry)) for m in (module, candidate.module)
+    )
+    if before != after and not candidate.edits:
+        raise SpliceRefused("EFFECT_ORDER", "together the rewrites change the kernel's sequence of barriers")
+    return candidate
 
 
 def _best(candidates: Iterable[CandidateRecord]) -> CandidateRecord | None:

@@ -47,6 +47,8 @@ class Options:
     """The assembler's, in ptxas's spelling, for baseline and candidates alike."""
     ptxas: Path | None = None
     """Another ptxas than the wheel's, with ``assembler`` "ptxas"."""
+    window: int | None = None
+    """Tokens that the model reads and writes in all; longer regions are cut. None: as long as they are."""
     minimise: int = 0
     """How many texts may be checked to reduce each region's winner to the edits that matter."""
 

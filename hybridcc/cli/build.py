@@ -85,6 +85,9 @@ def build(
         Format, typer.Option("--format", help="fatbin: also one file with every selected cubin and the baseline's PTX.")
     ] = Format.bundle,
     header: Annotated[bool, typer.Option("--header", help="Also a C header: entry, parameters, launch.")] = False,
+    window: Annotated[
+        int | None, typer.Option(min=256, help="Tokens the model reads and writes in all; longer regions are cut.")
+    ] = None,
     minimise: Annotated[
         int, typer.Option(min=0, help="Reduce each winner to the edits that matter, with at most so many checks.")
     ] = 0,
@@ -118,6 +121,7 @@ def build(
             header=header,
             minimise=minimise,
             single_file=single_file,
+            window=window,
             progress=progress,
         )
     if as_json:

@@ -32,6 +32,9 @@ def prompts(
     region: Annotated[
         Region, typer.Option(help="loops: the hottest loops; body: the whole kernel as one region.")
     ] = Region.loops,
+    window: Annotated[
+        int | None, typer.Option(min=256, help="Tokens the model reads and writes in all; longer regions are cut.")
+    ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the prompts as text; write nothing.")] = False,
 ) -> None:
     """Write the prompts for a target's hot regions, in the OpenAI batch format."""
@@ -49,7 +52,7 @@ def prompts(
         found = [
             p
             for source in load(target, architectures, signature=signature, entry=entry)
-            for p in prompts_of(source, body=region is Region.body)
+            for p in prompts_of(source, body=region is Region.body, window=window)
         ]
     if show:
         typer.echo("\n".join(p.text for p in found), nl=False)

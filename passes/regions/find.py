@@ -21,7 +21,7 @@ from hybridcc.passes.regions.eligible import effects_of, module_obstacle, obstac
 from hybridcc.passes.regions.facts import region_facts
 from hybridcc.passes.regions.ports import port_registers
 from hybridcc.passes.regions.region import Ineligible, Port, Region, Weight
-from hybridcc.passes.regions.shape import Graph, Shape, graph_of, grow, smallest, split_entry
+from hybridcc.passes.regions.shape import Graph, Shape, enclosed, graph_of, grow, smallest, split_entry
 from hybridcc.ptx import isa, parse
 from hybridcc.ptx.nodes import Function, Instruction, Label, Module, Statement
 
@@ -96,6 +96,15 @@ def find_in(module: Module, function: Function, kernel: Kernel, profile: Profile
     regions = [_region(at, *_renumber(place, plain, cfg)) for place in places]
     regions.sort(key=lambda r: (-round(r.share, 1), -r.loop_depth, r.entry))
     return tuple(replace(r, id=f"r{n}") for n, r in enumerate(regions))
+
+
+def parts_of(
+    module: Module, function: Function, kernel: Kernel, cfg: ControlFlowGraph, ends: Iterable[tuple[int, int]]
+) -> tuple[Region, ...]:
+    """The regions from one block of a graph to another, which must be single-entry single-exit shapes: one that is none
+    says so (``ineligible``)."""
+    at = _kernel(module, function, kernel, cfg, estimate(kernel, cfg).weights(cfg))
+    return tuple(_region(at, enclosed(cfg, entry, exit_), frozenset({entry})) for entry, exit_ in ends)
 
 
 def _kernel(

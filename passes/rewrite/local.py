@@ -45,6 +45,16 @@ class LocalRewriter:
     def label(self) -> str:
         return f"{self.folder.name} (transformers)"
 
+    @property
+    def window(self) -> int | None:
+        """Tokens that the model reads and writes in all, by its configuration file."""
+        try:
+            held = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None  # propose() says what is wrong with it
+        found = held.get("max_position_embeddings")
+        return found if isinstance(found, int) else None
+
     def propose(self, prompt: Prompt, *, count: int, seed: int) -> tuple[Answer, ...]:
         """Raises MissingExtra without torch, ModelError when the model cannot be loaded or is too small."""
         if count < 1:

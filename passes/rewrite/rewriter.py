@@ -72,6 +72,12 @@ class NoRewriter:
         return ()
 
 
+def window_of(rewriter: Rewriter | None) -> int | None:
+    """How many tokens it reads and writes in all, where it says so by an attribute ``window``."""
+    found = getattr(rewriter, "window", None)
+    return found if isinstance(found, int) else None
+
+
 def open_rewriter(spec: str, sampling: Sampling = DEFAULT_SAMPLING) -> Rewriter:
     """The rewriter that ``spec`` names: rules, replay:FILE, openai:MODEL@URL, transformers:FOLDER, none, or NAME:REST
     for one that another package brings.
