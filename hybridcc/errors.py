@@ -212,6 +212,12 @@ class SpliceRefused(HybridccError):
         super().__init__(what, where=where, next_step=next_step)
 
 
+class NotReduced(HybridccError):
+    """A winner whose edits could not be told apart (minimising.py); it stands as it is."""
+
+    code = "NOT_REDUCED"
+
+
 class LaunchLimit(HybridccError):
     """A variant that cannot run some launch that its baseline runs."""
 

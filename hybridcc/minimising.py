@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hybridcc.attempt import attempt
+from hybridcc.errors import NotReduced
 from hybridcc.judging import assembled, judge_spliced, module_of
 from hybridcc.passes.rewrite.hunks import Difference, difference
 from hybridcc.passes.splice import splice
@@ -160,13 +161,13 @@ def _winner(state: State, region: Region, work: Work) -> CandidateRecord | None:
     return own[0] if own and work.race is None else None
 
 
-def _reduced(state: State, region: Region, winner: CandidateRecord, work: Work) -> CandidateRecord | None:
+def _reduced(state: State, region: Region, winner: CandidateRecord, work: Work) -> CandidateRecord:
     texts = difference(region.text, state.rewrites[winner.name])
     whole = frozenset(range(texts.edits))
     budget = work.options.minimise
     search = _Search(state, region, winner, work, texts, budget, TRIES * budget)
     if not search.passes(whole):
-        return None  # with its registers renamed it is not the winner: lines cannot be compared
+        raise _not_reduced(winner, "with its registers renamed it does not pass, so lines cannot be compared")
     kept = ddmin(sorted(whole), search.passes)
     complete = search.left > 0 and search.tries > 0
     best = search.found[kept]
@@ -174,13 +175,17 @@ def _reduced(state: State, region: Region, winner: CandidateRecord, work: Work) 
     if unchecked is not None:
         checked = search.checked(best.answer, best.name, unchecked)
         if checked is None:
-            return None
+            raise _not_reduced(winner, "the reduced text has its machine code, and could not be verified as strongly")
         best = replace(checked, speed=winner.speed)
     state.rewrites[best.name] = best.answer
     left = difference(region.text, best.answer)
     gone = texts.shown({n for n in whole - kept if texts.is_added(n)})
     outcome = Minimised(winner.name, left.shown(range(left.edits)), gone, search.checks, complete)
     return replace(best, minimised=outcome)
+
+
+def _not_reduced(winner: CandidateRecord, why: str) -> NotReduced:
+    return NotReduced(f"{winner.name} was not reduced: {why}", next_step="the winner itself stands")
 
 
 def _as_strong(candidate: CandidateRecord, winner: CandidateRecord) -> bool:

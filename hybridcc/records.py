@@ -47,6 +47,8 @@ class Usage:
     samples: int = 0
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
+    cost: float | None = None
+    """By the prices that were given; None where none were."""
 
     def with_answers(self, answers: Sequence[Answer]) -> Usage:
         return Usage(
@@ -54,11 +56,17 @@ class Usage:
             self.samples + len(answers),
             _plus(self.prompt_tokens, [a.prompt_tokens for a in answers]),
             _plus(self.answer_tokens, [a.answer_tokens for a in answers]),
+            _sum(self.cost, [a.cost for a in answers]),
         )
 
     @property
     def tokens(self) -> int:
         return (self.prompt_tokens or 0) + (self.answer_tokens or 0)
+
+
+def _sum(sum_: float | None, costs: Sequence[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum_ if not known else (sum_ or 0.0) + sum(known)
 
 
 def _plus(sum_: int | None, counts: Sequence[int | None]) -> int | None:

@@ -46,6 +46,8 @@ class Answer:
     kind: str = SAMPLED
     prompt_tokens: int | None = None
     answer_tokens: int | None = None
+    cost: float | None = None
+    """In the currency of the prices that were given, if any were."""
 
 
 @runtime_checkable

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from hybridcc.building import Built, build
-from hybridcc.errors import ModelError
+from hybridcc.errors import InputError, ModelError
 from hybridcc.passes.rewrite import open_rewriter, recording
 from hybridcc.passes.rewrite.endpoint import EndpointRewriter
 from hybridcc.passes.verdict import Tested
@@ -70,6 +72,55 @@ def test_an_empty_reply_is_no_answer() -> None:
         impatient(url).propose(prompt(), count=1, seed=0)
 
 
+@pytest.mark.parametrize("streams", [True, False, None])
+def test_a_server_may_stream_or_not(streams: bool | None) -> None:
+    text = "an answer longer than one piece\n" * 3
+    with server({prompt().text: [text]}, streams=streams) as (url, seen):
+        (answer,) = impatient(url).propose(prompt(), count=1, seed=0)
+    assert (answer.text, answer.prompt_tokens, answer.answer_tokens) == (text, 7, 3)
+    assert [bool(s.get("stream")) for s in seen] == ([True, False] if streams is None else [True])
+
+
+def test_an_answer_that_drips_is_given_up_in_time() -> None:
+    with server({prompt().text: ["x" * 1000]}, pause=0.1) as (url, _):
+        begin = time.monotonic()
+        with pytest.raises(ModelError, match=r"sent \d+ characters in 0.5 s and was not done"):
+            replace(impatient(url), timeout_s=0.5).propose(prompt(), count=1, seed=0)
+        assert time.monotonic() - begin < 5
+
+
+def test_requests_keep_their_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRIDCC_REQUESTS_PER_MINUTE", "300")
+    with server({prompt().text: ["a", "b", "c"]}) as (url, seen):
+        open_rewriter(f"openai:some/model@{url}").propose(prompt(), count=3, seed=0)
+    distances = [later["at"] - earlier["at"] for earlier, later in pairwise(seen)]
+    assert all(distance > 0.15 for distance in distances)
+
+
+def test_what_was_spent_is_in_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRIDCC_TOKEN_PRICES", "1000000,2000000")
+    with server(recorded_answers()) as (url, _):
+        made = built_over(url, tmp_path)
+    usage = made.bundle.manifest["usage"]
+    assert (usage["prompt_tokens"], usage["answer_tokens"], usage["cost"]) == (7, 3, 13.0)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HYBRIDCC_TOKEN_PRICES", "1"),
+        ("HYBRIDCC_TOKEN_PRICES", "1,-2"),
+        ("HYBRIDCC_TOKEN_PRICES", "nan,1"),
+        ("HYBRIDCC_REQUESTS_PER_MINUTE", "0"),
+        ("HYBRIDCC_REQUESTS_PER_MINUTE", "often"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InputError, match=variable):
+        open_rewriter("openai:m@http://localhost:1/v1")
+
+
 def test_naming_an_endpoint_opens_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **keywords: object) -> None:
         raise AssertionError("a socket was opened")
@@ -117,3 +168,26 @@ def test_a_server_that_is_gone_leaves_a_finished_baseline_and_a_reason(tmp_path:
     assert (tmp_path / "colsum" / "baseline.sm_80.cubin").stat().st_size > 0
     manifest = json.loads((tmp_path / "colsum" / "manifest.json").read_text())
     assert "cannot be reached" in json.dumps(manifest)
+
+
+def test_a_page_in_place_of_a_reply_is_named() -> None:
+    """A proxy's error page, with status 200."""
+    import threading
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<html>sign in first</html>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as page:
+        threading.Thread(target=page.serve_forever, daemon=True).start()
+        with pytest.raises(ModelError, match="not of the protocol"):
+            impatient(f"http://127.0.0.1:{page.server_port}/v1").propose(prompt(), count=1, seed=0)
+        page.shutdown()
