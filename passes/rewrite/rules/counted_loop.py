@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hybridcc.passes.rewrite.rules import vector
 from hybridcc.passes.rewrite.rules.forward import Step
 from hybridcc.passes.rewrite.rules.materialize import Materializer
 from hybridcc.passes.rewrite.rules.pointers import Pointer, pointers_of
@@ -20,13 +21,16 @@ NUMBER = "%trip"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``unroll`` trips a turn; with ``batched`` all loads of a turn come ahead of what is made of them."""
+    """``unroll`` trips a turn; with ``batched`` all loads of a turn come ahead of what is made of them; with
+    ``vector`` those side by side are one."""
 
     unroll: int = 1
     batched: bool = True
+    vector: bool = False
 
     def __str__(self) -> str:
-        return f"{self.unroll}x" + (" batched" if self.batched and self.unroll > 1 else "")
+        words = [f"{self.unroll}x", *(["batched"] if self.batched and self.unroll > 1 else [])]
+        return " ".join([*words, *(["vector"] if self.vector else [])])
 
 
 @dataclass(slots=True)
@@ -40,6 +44,8 @@ class Body:
     pointers: Mapping[Step, tuple[Pointer, int]] = field(init=False)
     steps: dict[str, str] = field(init=False)
     """What each counting register goes on by, as an operand."""
+    guards: dict[str, None] = field(default_factory=dict)
+    """Conditions that the text needs."""
 
     def __post_init__(self) -> None:
         self.pointers = pointers_of([self.trip, *([] if self.rest is None else [self.rest])], self.materializer)
@@ -60,14 +66,21 @@ class Body:
                 found.setdefault(pointer.step, []).append(pointer)
         return found
 
-    def turn(self, unroll: int, batched: bool) -> list[Statement]:
+    def turn(self, unroll: int, plan: Plan) -> list[Statement]:
         """``unroll`` trips, and the pointers and counters moved on."""
         made: list[Statement] = []
         for number in range(unroll):
             copied = self._copy(self.trip, number, f"_{number}" if unroll > 1 else "")
-            made += _ahead(copied) if batched else copied
+            made += _ahead(copied) if plan.batched else copied
         made += self._moved_on(unroll)
-        return _loads_first(made) if batched and self.trip.reads_only else made
+        if not plan.batched or not self.trip.reads_only:
+            return made
+        made = _loads_first(made)
+        if plan.vector and unroll > 1:
+            pointers = dict.fromkeys(p for p, _ in self.pointers.values())
+            made, guards = vector.side_by_side(made, pointers, self.trip.counted.subject.region)
+            self.guards |= guards
+        return made
 
     def last(self) -> list[Statement]:
         """The trip that differs."""
@@ -204,14 +217,17 @@ def loop_text(body: Body, plan: Plan, trips: str, width: int, done: str, *, rema
     """``trips`` > 0 trips; ``done`` is the label behind the loop."""
     unroll = plan.unroll
     kind, bits = f".s{width}", f".b{width}"
+    whole = trips.lstrip("-").isdigit() and int(trips) % unroll == 0
     names = ("%left", "%rest", "%turns")
     body.types.update(dict.fromkeys(names, bits))
     body.types.update({"%more": ".pred", "%none": ".pred"})
 
     def loop(label: str, counter: str, size: int) -> list[Statement]:
         tail = f"add{kind} {counter}, {counter}, -{size};\nsetp.ne{kind} %more, {counter}, 0;\n@%more bra {label};\n"
-        return [Label(label), *body.turn(size, plan.batched), *parse_statements(tail)]
+        return [Label(label), *body.turn(size, plan), *parse_statements(tail)]
 
+    if whole:
+        return [*parse_statements(f"mov{bits} %turns, {trips};\n"), *loop("$MANY", "%turns", unroll)]
     if unroll == 1 and body.rest is None:
         return [*parse_statements(f"mov{bits} %left, {trips};\n"), *loop("$ONE", "%left", 1)]
     head = f"and{bits} %rest, {trips}, {unroll - 1};\nsub{kind} %turns, {trips}, %rest;\n"

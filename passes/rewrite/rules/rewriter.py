@@ -80,11 +80,8 @@ def _counted(region: Region, facts: tuple[Fact, ...]) -> Iterator[Proposal]:
     guarded = guards.helping(region, counted[1])
     if guarded is not None:
         asked, under = guarded
-        head = "".join(f"// guard: {line}\n" for line in asked)
-        for plan, text in _loops(_read(under, facts)):
-            yield Proposal(head + text, f"counted loop, {plan}, guarded")
-    for plan, text in _loops(counted):
-        yield Proposal(text, f"counted loop, {plan}")
+        yield from _loops(_read(under, facts), asked)
+    yield from _loops(counted, ())
 
 
 def _simplified(region: Region, facts: tuple[Fact, ...]) -> Iterator[Proposal]:
@@ -105,18 +102,23 @@ def _read(region: Region, facts: tuple[Fact, ...]) -> tuple[Counted, Trip, Trip 
     return counted, trip_of(counted), None if counted.rest is None else trip_of(counted, counted.rest)
 
 
-def _loops(read: tuple[Counted, Trip, Trip | None]) -> Iterator[tuple[Plan, str]]:
-    """The text of each plan for a loop."""
+def _loops(read: tuple[Counted, Trip, Trip | None], asked: tuple[str, ...]) -> Iterator[Proposal]:
+    """The text of each plan for a loop, under the guards ``asked`` for it and those that a plan needs."""
     from hybridcc.passes.rewrite.rules.text import candidate
 
     counted, trip, rest = read
     for plan in plans(counted):
-        yield plan, candidate(trip, rest, plan)
+        needed, text = candidate(trip, rest, plan)
+        if plan.vector and not needed:
+            continue
+        head = "".join(f"// guard: {line}\n" for line in (*asked, *needed))
+        yield Proposal(head + text, f"counted loop, {plan}" + (", guarded" if head else ""))
 
 
 def plans(counted: Counted) -> list[Plan]:
     """Ways to unroll a loop, most promising first: as often as LLVM did, with its loads together, comes before more."""
     from hybridcc.passes.rewrite.rules.counted_loop import Plan
+    from hybridcc.passes.verify.proof import terms as t
     from hybridcc.ptx import isa
     from hybridcc.ptx.isa import Effect
 
@@ -124,4 +126,7 @@ def plans(counted: Counted) -> list[Plan]:
     effects = {e for code in counted.unit.code.values() for i in code for e in isa.effects(i)}
     if effects & {Effect.ATOMIC, Effect.BARRIER, Effect.CONVERGENT} or counted.rest is not None:
         return [Plan(own)]  # a rewrite has as many of them as the region
-    return [Plan(n) for n in dict.fromkeys((max(own, 4), 8, 1, own, 2))]
+    count = t.as_constant(counted.trips)
+    sizes = [n for n in dict.fromkeys((max(own, 4), 8, 1, own, 2)) if count is None or count % n == 0]
+    vectors = [] if counted.remainder_first else [Plan(max(own, 4), vector=True)]
+    return [*vectors, *(Plan(n) for n in sizes)]

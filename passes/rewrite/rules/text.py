@@ -12,19 +12,21 @@ from hybridcc.passes.rewrite.rules.materialize import Materializer, held_by
 from hybridcc.passes.rewrite.rules.subject import Unrecognised
 from hybridcc.passes.rewrite.rules.trip import Trip
 from hybridcc.ptx import isa, parse_statements
-from hybridcc.ptx.nodes import Directive, Instruction, Label, Name, RegisterDeclaration, Statement
+from hybridcc.ptx.nodes import Directive, Immediate, Instruction, Label, Name, RegisterDeclaration, Statement
 
 DONE = "$DONE"
 
 
-def candidate(trip: Trip, rest: Trip | None, plan: Plan) -> str:
-    """The rewrite's text. Raises Unrecognised where the way to the loop has a shape that is not followed."""
+def candidate(trip: Trip, rest: Trip | None, plan: Plan) -> tuple[tuple[str, ...], str]:
+    """The guards that the rewrite needs, and its text. Raises Unrecognised where the way to the loop has a shape that
+    is not followed."""
     counted = trip.counted
     subject, cfg = counted.subject, counted.subject.cfg
     ports = {f"%in{k}": counted.evaluator.width(f"%in{k}") for k in range(len(subject.region.live_in))}
     known = {name: symbol(name, width) for name, width in ports.items()} | dict(counted.initial)
     materializer = Materializer(held_by(known, subject.types))
-    trips = materializer.register(counted.trips)
+    operand = materializer.operand(counted.trips)
+    trips = operand.text if isinstance(operand, Name | Immediate) else ""
     body = Body(trip, rest, materializer)
     loop = loop_text(body, plan, trips, counted.trips.width, DONE, remainder_first=counted.remainder_first)
     path = [i for b in counted.path for i in cfg.instructions(b) if not isa.branch_targets(i)]
@@ -40,7 +42,7 @@ def candidate(trip: Trip, rest: Trip | None, plan: Plan) -> str:
     statements = _around(counted, new)
     kept = cleaning.needed(statements, [f"%out{k}" for k in range(len(subject.region.live_out))])
     types = {**subject.types, **trip.types, **(rest.types if rest else {}), **materializer.types, **body.types}
-    return cleaning.printed(kept, types)
+    return tuple(body.guards), cleaning.printed(kept, types)
 
 
 def _next(counted: Counted) -> int:
