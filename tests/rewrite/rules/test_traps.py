@@ -133,7 +133,7 @@ def test_steps_of_either_sign_are_the_same_if_the_rules_know_them(begin: int, en
         known = kernel("stepping")
     except Unrecognised:
         return
-    assert differing(known, 1, 4, (numbers(9), np.zeros(3, np.int64), begin, end, step)) == []
+    assert differing(known, 1, 4, (numbers(12), np.zeros(3, np.int64), begin, end, step)) == []
 
 
 @given(count=st.integers(0, 13))
