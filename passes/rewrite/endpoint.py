@@ -119,7 +119,7 @@ class EndpointRewriter:
             response = raw.create(**asked)
         if str(response.headers.get("content-type", "")).startswith(STREAM):
             return self._gathered(response.parse(), begin)
-        whole = ChatCompletion.model_validate_json(response.content)
+        whole = ChatCompletion.model_validate_json(response.http_response.read())
         text = whole.choices[0].message.content if whole.choices else None
         return _Reply(text or "", whole.model, *_tokens(whole.usage))
 
