@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hybridcc.passes.rewrite import Rewriter
     from hybridcc.passes.rewrite.feedback import Lesson
 
-__all__ = ["Options", "Progress", "Race", "optimize"]
+__all__ = ["Options", "Progress", "Race", "optimize", "source_of"]
 
 
 def optimize(
@@ -77,7 +77,7 @@ def optimize(
     return KernelRecord(
         name=first.name,
         frontend=first.frontend,
-        source=first.source_file.rpartition("/")[2] + (f":{first.source_line}" if first.source_line else ""),
+        source=source_of(first),
         parameters=tuple(f"{a.name}: {type_text(a.type)}" for a in first.arguments),
         accept=options.accept,
         select=options.select,
@@ -92,6 +92,11 @@ def optimize(
         spent="" if asker is None else asker.spent,
         calling=call,
     )
+
+
+def source_of(kernel: Kernel) -> str:
+    """The file's name without folders, and the line: ``conv1d.py:22``."""
+    return kernel.source_file.rpartition("/")[2] + (f":{kernel.source_line}" if kernel.source_line else "")
 
 
 def _baseline(kernel: Kernel, options: Options) -> Machine:

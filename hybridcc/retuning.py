@@ -15,6 +15,7 @@ from hybridcc.passes.verify.launch import Launch
 from hybridcc.passes.verify.testing import Examination
 from hybridcc.records import BASELINE, PENDING, CandidateRecord, Machine, Selection
 from hybridcc.refining import with_speed
+from hybridcc.repacking import contents, repack
 from hybridcc.runtime import bundle as bundles
 from hybridcc.runtime.assemble import Assembler, Cubin
 from hybridcc.runtime.assembler_log import Resources
@@ -180,7 +181,7 @@ def fastest(bundle: Bundle, arch: str, sizes: Sequence[int], values: Sequence[An
 
 def written_back(bundle: Bundle, tuned: Retuned, log: Mapping[str, Any]) -> Bundle:
     """The bundle with its selection replaced, also in its fatbin and header. Raises OutputError."""
-    manifest = json.loads(json.dumps(bundle.manifest))
+    manifest, files = contents(bundle)
     settled = {c.name: c for c in tuned.candidates}
     for entry in manifest["architectures"]:
         if entry["arch"] == tuned.arch:
@@ -188,17 +189,8 @@ def written_back(bundle: Bundle, tuned: Retuned, log: Mapping[str, Any]) -> Bund
             for each in entry["candidates"]:
                 if (candidate := settled.get(each["name"])) is not None:
                     each["fate"], each["speed"] = asdict(candidate.fate), asdict(candidate.speed)
-    files = {name: bundle.read(name) for name in bundle.manifest["files"]}
     files[f"selected.{tuned.arch}.cubin"] = bundle.cubin(tuned.arch, tuned.variant)
-    made = {Path(name).suffix: name for name in files if name.endswith((".fatbin", ".h"))}
-    if made:
-        from hybridcc.shipping import shipped
-
-        stem = Path(next(iter(made.values()))).stem
-        files |= shipped(manifest, files, stem, fatbin=".fatbin" in made, header=".h" in made)
-    if bundle.folder.is_file():
-        return bundles.write_file(bundle.folder, manifest, files)
-    return bundles.write(bundle.folder, manifest, files, log)
+    return repack(bundle, manifest, files, log)
 
 
 def keep(place: Path, bundle: Bundle, tuned: Retuned) -> None:

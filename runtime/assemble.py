@@ -110,30 +110,35 @@ def assemble(
     """
     if max_registers is not None:
         flags = (*flags, f"--maxrregcount={max_registers}")
-    made_by = identity(assembler, flags) if ptxas is None else Assembler("ptxas", _version_of(ptxas), flags)
+    maker = made_by(assembler, flags, ptxas)
     if _ARCH.fullmatch(arch) is None:
-        raise _unknown_architecture(arch, made_by)
+        raise _unknown_architecture(arch, maker)
     if ".version" not in ptx:
         raise AssemblyError("this is not PTX: it has no .version", where=name, next_step="give the text of a .ptx file")
     text, notes = _ascii(ptx)
     text, target_notes = _fit_target(text, arch)
     notes += target_notes
-    code, log = _run(made_by, text, arch, ptxas)
+    code, log = _run(maker, text, arch, ptxas)
     newest = maximum_version(log) if code is None else None
     if newest is not None:
         text, note = _lower_version(text, newest)
         notes += (note,)
-        code, log = _run(made_by, text, arch, ptxas)
+        code, log = _run(maker, text, arch, ptxas)
     if code is None:
-        raise _failure(made_by, log, text, name, notes)
+        raise _failure(maker, log, text, name, notes)
     accounts = resources(log)
     if not accounts and _HAS_ENTRY.search(text):
         raise ToolchainError(
-            f"{made_by.name} {made_by.version} assembled {name} and told nothing of its registers",
+            f"{maker.name} {maker.version} assembled {name} and told nothing of its registers",
             next_step="report this with the PTX; --assembler ptxas may serve meanwhile",
         )
     accounts = tuple(replace(a, shared=max(a.shared, shared_bytes(code, a.entry, arch))) for a in accounts)
-    return Cubin(code, arch, made_by, accounts, log, notes)
+    return Cubin(code, arch, maker, accounts, log, notes)
+
+
+def made_by(assembler: AssemblerName, flags: tuple[str, ...] = (), ptxas: Path | None = None) -> Assembler:
+    """As ``identity``, also of another ptxas than the wheel's. Raises InputError for a program that is none."""
+    return identity(assembler, flags) if ptxas is None else Assembler("ptxas", _version_of(ptxas), flags)
 
 
 def _version_of(ptxas: Path) -> str:

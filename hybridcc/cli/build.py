@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hybridcc.cli.console import progress_line, stderr_message, stdout_console
+
+if TYPE_CHECKING:
+    from hybridcc.building import Planned
 
 
 class Accept(StrEnum):
@@ -26,6 +31,11 @@ class Region(StrEnum):
     body = "body"
 
 
+class Require(StrEnum):
+    proved = "proved"
+    measured = "measured"
+
+
 class Format(StrEnum):
     bundle = "bundle"
     fatbin = "fatbin"
@@ -37,8 +47,11 @@ class Assembler(StrEnum):
 
 
 def build(
-    target: Annotated[
-        str, typer.Argument(help="A .py, .ptx, .mlir, .ll, .bc or .cu file; file:name picks one.")
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET...", help=".py, .ptx, .mlir, .ll, .bc and .cu files, or modules; file:name picks one."
+        ),
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="Folder for the bundles, one per kernel.")] = "out",
     arch: Annotated[str, typer.Option(help="Architectures, separated by commas.")] = "sm_80,sm_86,sm_90",
@@ -71,6 +84,10 @@ def build(
         list[str] | None, typer.Option(help="A kernel template of a .cu file to build: 'scale<float>'.")
     ] = None,
     assembler: Annotated[Assembler, typer.Option(help="Which assembler makes every cubin.")] = Assembler.nvjitlink,
+    flag: Annotated[
+        list[str] | None, typer.Option(help="An option of ptxas, for whichever assembler: --flag=-maxrregcount=32.")
+    ] = None,
+    ptxas: Annotated[str | None, typer.Option(help="Another ptxas than the one of NVIDIA's wheel.")] = None,
     answers: Annotated[int, typer.Option(min=1, max=64, help="How many rewrites to ask for per region.")] = 4,
     rounds: Annotated[int, typer.Option(min=0, max=16, help="How often an answer that fails is asked for again.")] = 3,
     most_answers: Annotated[int, typer.Option(min=1, help="Answers in all, for each kernel.")] = 48,
@@ -92,38 +109,53 @@ def build(
         int, typer.Option(min=0, help="Reduce each winner to the edits that matter, with at most so many checks.")
     ] = 0,
     single_file: Annotated[bool, typer.Option("--single-file", help="Each bundle as one file, <kernel>.zip.")] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Kernels built at once, each in a process.")] = 1,
+    require: Annotated[
+        Require | None, typer.Option(help="Fail (1) unless such a rewrite is selected for every kernel.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Build also what was built from the same already.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be built and why, and leave.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
 ) -> None:
     """Compile, rewrite, check and assemble kernels; write cubins with their evidence."""
-    from hybridcc.building import build as build_bundles
+    from hybridcc.build_job import Extra
+    from hybridcc.building import Request, carry_out, check_required, plan
     from hybridcc.records import Budget
+    from hybridcc.work import Options
 
-    with progress_line() as progress:
-        built = build_bundles(
-            target,
-            out,
-            arch=[a.strip() for a in arch.split(",") if a.strip()],
-            rewriter=rewriter,
+    asked = Request(
+        targets=tuple(targets),
+        place=Path(out),
+        architectures=tuple(a.strip() for a in arch.split(",") if a.strip()),
+        options=Options(
             accept=accept.value,
             select=select.value,
-            inputs=inputs,
-            signature=signature,
-            entry=entry,
-            assembler=assembler.value,
             answers=answers,
-            budget=Budget(rounds, most_answers, most_tokens, most_seconds),
             seed=seed,
+            assembler="ptxas" if ptxas else assembler.value,
+            budget=Budget(rounds, most_answers, most_tokens, most_seconds),
             body=region is Region.body,
-            include=include or (),
-            instantiate=instantiate or (),
-            fatbin=format_ is Format.fatbin,
-            header=header,
+            flags=tuple(flag or ()),
+            ptxas=Path(ptxas) if ptxas else None,
             minimise=minimise,
-            single_file=single_file,
             window=window,
-            progress=progress,
-        )
+        ),
+        extra=Extra(format_ is Format.fatbin, header, single_file),
+        rewriter=rewriter,
+        inputs=inputs,
+        signature=signature,
+        entry=entry,
+        include=tuple(include or ()),
+        instantiate=tuple(instantiate or ()),
+        jobs=jobs,
+        fresh=fresh,
+    )
+    with progress_line() as progress:
+        if dry_run:
+            _show_plan(plan(asked, progress), as_json)
+            return
+        built = carry_out(asked, progress)
     if as_json:
         from hybridcc.runtime.bundle import to_json
 
@@ -135,7 +167,29 @@ def build(
         console = stdout_console()
         for each in built:
             show(each.bundle.manifest, console, str(each.bundle.folder))
+            if each.reused:
+                console.print("  [dim]unchanged: it was built from the same already[/dim]\n")
     errors = [each.error for each in built if each.error is not None]
     if errors:
         stderr_message(errors[0], "the baselines were built; no rewrite was")
         raise typer.Exit(errors[0].exit_code)
+    if require is not None:
+        check_required(built, require.value)
+
+
+def _show_plan(planned: Sequence[Planned], as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from hybridcc.report.words import plural
+
+    if as_json:
+        from hybridcc.runtime.bundle import to_json
+
+        typer.echo(to_json({"kernels": [asdict(each) for each in planned]}), nl=False)
+        return
+    for each in planned:
+        why = f" ({', '.join(each.why)})" if each.why else ""
+        asked = f", {plural(each.regions, 'region')} for {each.rewriter}" if each.regions else ""
+        typer.echo(f"{each.kernel}: {each.state}{why}, {', '.join(each.architectures)}{asked} -> {each.place}")
+    count = sum(each.state != "unchanged" for each in planned)
+    typer.echo(f"{count} of {plural(len(planned), 'kernel')} would be built")
