@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check-deep lint types clean
+.PHONY: help demo test check-deep lint types reference clean
 
 help: ## this text
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -35,6 +35,9 @@ lint: $(VENV)/.test ## ruff, with the import rules of every room
 
 types: $(VENV)/.test ## pyright
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+reference: $(VENV)/.base ## write docs/reference.md from the code
+	$(BIN)/python docs/make_reference.py
 
 clean: ## remove environment, output and caches
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
