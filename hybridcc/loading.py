@@ -98,6 +98,8 @@ class BundledKernel:
     tune: bool = False
     selections: Mapping[str, str] = field(default_factory=dict)
     _loaded: dict[Capability, LoadedKernel] = field(default_factory=dict, repr=False)
+    _here: dict[int, LoadedKernel] = field(default_factory=dict, repr=False)
+    """By device: what was asked of the driver once is not asked at every launch."""
 
     @property
     def name(self) -> str:
@@ -135,7 +137,10 @@ class BundledKernel:
     def loaded(self, first: Callable[[], tuple[Any, ...]] | None = None) -> LoadedKernel:
         """The code for this thread's device, loaded at its first use. ``first`` gives the launch to tune on."""
         use_primary_context()
-        capability = _capability(current_ordinal())
+        ordinal = current_ordinal()
+        if (known := self._here.get(ordinal)) is not None:
+            return known
+        capability = _capability(ordinal)
         found = self._loaded.get(capability)
         if found is None:
             from hybridcc.runtime.loaded import LoadedKernel
@@ -146,6 +151,7 @@ class BundledKernel:
 
                 code = self.bundle.cubin(chosen.arch, fastest(self.bundle, chosen.arch, *first()))
             found = self._loaded[capability] = LoadedKernel(code, self._entry(chosen.arch))
+        self._here[ordinal] = found
         return found
 
     def code(self, capability: Capability) -> tuple[Choice, bytes]:

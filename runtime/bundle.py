@@ -13,11 +13,8 @@ log.json                 when, where and how long: the only file that differs be
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,15 +120,23 @@ class Bundle:
 def _content(place: Path, name: str) -> bytes:
     """One file of a folder or of a single file. Raises InputError with the file's name."""
     try:
-        if not place.is_file():
-            return (place / name).read_bytes()
+        return _packed(place, name) if place.is_file() else (place / name).read_bytes()
+    except OSError as error:
+        what = f"cannot be read: {error.strerror or error}"
+    raise InputError(what, where=str(place / name), next_step="build again")
+
+
+def _packed(place: Path, name: str) -> bytes:
+    import zipfile
+    import zlib
+
+    try:
         with zipfile.ZipFile(place) as archive:
             return archive.read(name)
     except KeyError:
-        what = "is not in it"
-    except (OSError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, zlib.error) as error:
-        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-    raise InputError(what, where=str(place / name), next_step="build again")
+        raise OSError("it is not there") from None
+    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, zlib.error) as error:
+        raise OSError(str(error)) from None
 
 
 def check_replaceable(folder: Path) -> None:
@@ -157,6 +162,9 @@ def check_replaceable(folder: Path) -> None:
 def write_file(place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Bundle:
     """The same as one file: a zip without compression and without times, so that equal arguments give equal bytes on
     every machine. It has no log. Raises OutputError, also for a file that no build wrote."""
+    import io
+    import zipfile
+
     if place.is_dir() or (place.is_file() and not _is_bundle(place)):
         raise OutputError("is no bundle", where=str(place), next_step="choose another folder with -o, or move it away")
     whole = _whole(manifest, files)

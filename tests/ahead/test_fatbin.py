@@ -124,12 +124,18 @@ def test_names_that_c_does_not_take() -> None:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def conv1d(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("driver")
+    build(ROOT / "examples" / "conv1d.py", folder, arch=("sm_80", "sm_90"), rewriter="none", fatbin=True, header=True)
+    return folder / "conv1d"
+
+
+@pytest.fixture(scope="module")
+def program(conv1d: Path) -> tuple[Path, Path]:
     """The C++ example, and the fatbin for it."""
     if not CXX:
         pytest.skip("no C++ compiler")
-    folder = tmp_path_factory.mktemp("driver")
-    build(ROOT / "examples" / "conv1d.py", folder, arch=("sm_80", "sm_90"), rewriter="none", fatbin=True, header=True)
+    folder = conv1d.parent
     include = find("ptxas").path.parents[1] / "include"
     line = [str(CXX), "-Wall", "-Werror", "-I", folder / "conv1d", "-I", include, LOADING / "driver.cpp"]
     subprocess.run([*line, "-ldl", "-o", folder / "driver"], check=True)
@@ -155,9 +161,9 @@ def test_the_example_in_cpp_computes(program: tuple[Path, Path]) -> None:
 @on_gpu
 @pytest.mark.gpu
 @pytest.mark.parametrize("script", ["with_cupy.py", "with_cuda_core.py"])
-def test_the_examples_in_python_compute(script: str, program: tuple[Path, Path]) -> None:
+def test_the_examples_in_python_compute(script: str, conv1d: Path) -> None:
     pytest.importorskip("cupy")
-    line = [sys.executable, LOADING / script, program[1].parent]
+    line = [sys.executable, LOADING / script, conv1d]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "4096 sums are right" in done.stdout
