@@ -6,13 +6,14 @@ fit is bounded by nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from hybridcc.passes.analysis.interval import Interval, whole
 from hybridcc.passes.facts import Fact, Parameter, RegionInput, Relation
 from hybridcc.passes.rewrite.rules.subject import Subject
 from hybridcc.passes.verify.proof import terms as t
+from hybridcc.passes.verify.proof.bitvector import bitwise_and
 from hybridcc.passes.verify.proof.program import type_width
 from hybridcc.passes.verify.proof.rewrite import Rewriter
 from hybridcc.passes.verify.proof.terms import Atom, Condition, Polynomial
@@ -42,6 +43,7 @@ class Bounds:
 
     def _ranges(self, p: Polynomial) -> Iterable[Interval]:
         yield self._plain(p)
+        yield from self._joined(p)
         for known, interval in self.polynomials:
             if known.width != p.width:
                 continue
@@ -49,6 +51,19 @@ class Bounds:
                 rest = self._plain(t.sub(p, t.scale(known, factor)))
                 scaled = interval if factor == 1 else Interval(-interval.high, -interval.low)
                 yield Interval(rest.low + scaled.low, rest.high + scaled.high)
+
+    def _joined(self, p: Polynomial) -> Iterator[Interval]:
+        """``x | y`` is ``x + y - (x & y)``: of numbers that are not negative it has no bit above both their highest."""
+        for monomial, coefficient in p.monomials:
+            if len(monomial) != 1 or monomial[0].operation != "and" or t.signed(coefficient, p.width) != -1:
+                continue
+            x, y = monomial[0].arguments
+            if isinstance(x, Polynomial) and isinstance(y, Polynomial) and x.width == p.width:
+                a, b = self.range(x), self.range(y)
+                rest = self._plain(t.sub(p, t.sub(t.add(x, y), t.of_atom(monomial[0]))))
+                if a.low >= 0 and b.low >= 0:
+                    most = (1 << max(a.high.bit_length(), b.high.bit_length())) - 1
+                    yield Interval(rest.low, rest.high + most)
 
     def _plain(self, p: Polynomial) -> Interval:
         """The exact sum of the monomials' intervals, beyond the width where they may reach."""
@@ -79,6 +94,8 @@ class Bounds:
         if c in self.truths:
             return self.truths[c]
         match c.kind, c.arguments:
+            case "true" | "false", _:
+                return c.kind == "true"
             case "not", (Condition() as inner,):
                 known = self.decide(inner)
                 return None if known is None else not known
@@ -90,9 +107,25 @@ class Bounds:
                 return None
             case "eq", (Polynomial() as p,):
                 value = self.range(p)
-                return False if 0 not in value else True if value.low == value.high == 0 else None
+                if 0 not in value:
+                    return False
+                nothing = value.low == value.high == 0
+                return True if nothing or any(self._low_bits_only(t.scale(p, f)) for f in (1, -1)) else None
             case _:
                 return None
+
+    def _low_bits_only(self, p: Polynomial) -> bool:
+        """Whether it is ``q - (q & mask)`` and q is known to have no other bits."""
+        for monomial, coefficient in p.monomials:
+            if len(monomial) != 1 or t.signed(coefficient, p.width) != -1:
+                continue
+            low = t.of_atom(monomial[0])
+            q = t.add(p, low)
+            mask = monomial[0].bound
+            found = self.range(q)
+            if mask & (mask + 1) == 0 and found.low >= 0 and found.high <= mask:
+                return bitwise_and(q, t.constant(mask, p.width)) is low
+        return False
 
     def _less(self, a: Polynomial, b: Polynomial) -> bool | None:
         x, y = self.range(a), self.range(b)

@@ -32,6 +32,21 @@ def needed(statements: Sequence[Statement], outputs: Iterable[str]) -> list[Stat
     return [s for s in statements if not isinstance(s, Instruction) or id(s) in needed]
 
 
+def falling(statements: Sequence[Statement]) -> list[Statement]:
+    """Without jumps to what follows anyway."""
+    made: list[Statement] = []
+    following: set[str] = set()
+    for statement in reversed(statements):
+        if isinstance(statement, Label):
+            following.add(statement.name)
+        elif not isinstance(statement, Instruction) or not set(isa.branch_targets(statement)) & following:
+            following = set()
+        else:
+            continue
+        made.append(statement)
+    return made[::-1]
+
+
 def printed(statements: Sequence[Statement], types: Mapping[str, str]) -> str:
     """The text, with declarations of the registers it uses."""
     return print_statements((*_declared(statements, types), *_labelled(statements)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hybridcc.passes.facts import RegionInput, Relation
+from hybridcc.passes.regions import Region
 from hybridcc.passes.rewrite.rules import vector
 from hybridcc.passes.rewrite.rules.forward import Step
 from hybridcc.passes.rewrite.rules.materialize import Materializer
@@ -22,15 +24,19 @@ NUMBER = "%trip"
 @dataclass(frozen=True, slots=True)
 class Plan:
     """``unroll`` trips a turn; with ``batched`` all loads of a turn come ahead of what is made of them; with
-    ``vector`` those side by side are one."""
+    ``vector`` those side by side are one; ``narrow`` counts in 32 bits; ``read_only`` loads as the facts allow of
+    arrays that nobody writes."""
 
     unroll: int = 1
     batched: bool = True
     vector: bool = False
+    narrow: bool = False
+    read_only: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.unroll}x", *(["batched"] if self.batched and self.unroll > 1 else [])]
-        return " ".join([*words, *(["vector"] if self.vector else [])])
+        words += [word for word in ("vector", "narrow", "read_only") if getattr(self, word)]
+        return " ".join(words).replace("_", "-")
 
 
 @dataclass(slots=True)
@@ -44,6 +50,7 @@ class Body:
     pointers: Mapping[Step, tuple[Pointer, int]] = field(init=False)
     steps: dict[str, str] = field(init=False)
     """What each counting register goes on by, as an operand."""
+    read_only: bool = False
     guards: dict[str, None] = field(default_factory=dict)
     """Conditions that the text needs."""
 
@@ -157,7 +164,8 @@ class Body:
             register = self._at(register, number)
         at = Address(Name(register), Immediate(str(offset)) if offset else None)
         operands = tuple(at if isinstance(o, Address) else o for o in renamed.operands)
-        return replace(renamed, operands=operands)
+        made = replace(renamed, operands=operands)
+        return _non_coherent(made, pointer, self.trip.counted.subject.region) if self.read_only else made
 
     def _moved_on(self, unroll: int) -> list[Statement]:
         made: list[Statement] = []
@@ -169,6 +177,18 @@ class Body:
                 bumped = (Name(pointer.register), Name(pointer.register), Immediate(str(unroll * pointer.step)))
                 made.append(Instruction("add", (".s64",), bumped))
         return made
+
+
+def _non_coherent(instruction: Instruction, pointer: Pointer, region: Region) -> Instruction:
+    """A load of an array that a fact calls read-only, by the way that asks nobody whether it was written."""
+    arrays = {
+        f.left.index for f in region.facts if f.relation is Relation.READ_ONLY and isinstance(f.left, RegionInput)
+    }
+    held = {str(m[0].arguments[0]) for m, c in pointer.base.monomials if len(m) == 1 and c == 1}
+    plain = isa.effects(instruction) == {Effect.READ} and instruction.modifiers[0] == ".global"
+    if not plain or not held & {f"%in{k}" for k in arrays} or len(instruction.modifiers) != 2:
+        return instruction
+    return replace(instruction, modifiers=(".global", ".nc", instruction.modifiers[1]))
 
 
 def _operand(text: str) -> Name | Immediate:
@@ -215,7 +235,10 @@ def _loads_first(statements: Sequence[Statement]) -> list[Statement]:
 
 def loop_text(body: Body, plan: Plan, trips: str, width: int, done: str, *, remainder_first: bool) -> list[Statement]:
     """``trips`` > 0 trips; ``done`` is the label behind the loop."""
-    unroll = plan.unroll
+    unroll, first = plan.unroll, ""
+    if plan.narrow and width == 64:
+        first, trips, width = f"cvt.u32.u64 %few, {trips};\n", "%few", 32
+        body.types["%few"] = ".b32"
     kind, bits = f".s{width}", f".b{width}"
     whole = trips.lstrip("-").isdigit() and int(trips) % unroll == 0
     names = ("%left", "%rest", "%turns")
@@ -227,10 +250,10 @@ def loop_text(body: Body, plan: Plan, trips: str, width: int, done: str, *, rema
         return [Label(label), *body.turn(size, plan), *parse_statements(tail)]
 
     if whole:
-        return [*parse_statements(f"mov{bits} %turns, {trips};\n"), *loop("$MANY", "%turns", unroll)]
+        return [*parse_statements(f"{first}mov{bits} %turns, {trips};\n"), *loop("$MANY", "%turns", unroll)]
     if unroll == 1 and body.rest is None:
-        return [*parse_statements(f"mov{bits} %left, {trips};\n"), *loop("$ONE", "%left", 1)]
-    head = f"and{bits} %rest, {trips}, {unroll - 1};\nsub{kind} %turns, {trips}, %rest;\n"
+        return [*parse_statements(f"{first}mov{bits} %left, {trips};\n"), *loop("$ONE", "%left", 1)]
+    head = f"{first}and{bits} %rest, {trips}, {unroll - 1};\nsub{kind} %turns, {trips}, %rest;\n"
     many = loop("$MANY", "%turns", unroll)
     one = loop("$ONE", "%rest", 1) if body.rest is None else body.last()
     if remainder_first:

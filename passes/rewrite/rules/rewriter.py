@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hybridcc.passes.rewrite.prompt import Prompt
@@ -73,23 +75,40 @@ def proposals(region: Region, count: int, facts: tuple[Fact, ...] = ()) -> tuple
 
 
 def _counted(region: Region, facts: tuple[Fact, ...]) -> Iterator[Proposal]:
-    """Counted loops, those under a guard first where one helps."""
-    from hybridcc.passes.rewrite.rules import guards
+    """Counted loops: with branches decided, with wraparounds dropped under a guard, and as they stand, in turns."""
+    from hybridcc.passes.rewrite.rules import fold, guards
+    from hybridcc.passes.rewrite.rules.subject import Unrecognised
 
+    ways: list[Iterator[Proposal]] = []
+    before = fold.folded(region, facts)
+    if before is not None and not before[0]:
+        region = before[1]
+    elif before is not None:
+        with suppress(Unrecognised):  # the region as it is may have a loop that is known
+            ways.append(_loops(_read(before[1], facts), before[0]))
     counted = _read(region, facts)
     guarded = guards.helping(region, counted[1])
     if guarded is not None:
         asked, under = guarded
-        yield from _loops(_read(under, facts), asked)
-    yield from _loops(counted, ())
+        ways.append(_loops(_read(under, facts), asked))
+    ways.append(_loops(counted, ()))
+    for turn in zip_longest(*ways):
+        yield from (proposal for proposal in turn if proposal is not None)
 
 
 def _simplified(region: Region, facts: tuple[Fact, ...]) -> Iterator[Proposal]:
     """The region's own blocks with what is decided."""
+    from hybridcc.passes.rewrite.rules.demote import demoted
     from hybridcc.passes.rewrite.rules.simplified import simplified
-    from hybridcc.passes.rewrite.rules.subject import subject_of
+    from hybridcc.passes.rewrite.rules.subject import Unrecognised, subject_of
 
-    yield Proposal(simplified(subject_of(region, facts)), "simplified in place")
+    text = region.text
+    with suppress(Unrecognised):
+        text = simplified(subject_of(region, facts))
+        yield Proposal(text, "simplified in place")
+    less = demoted(text, region)
+    if less is not None:
+        yield Proposal(less, "f32 in the place of f64")
 
 
 def _read(region: Region, facts: tuple[Fact, ...]) -> tuple[Counted, Trip, Trip | None]:
@@ -104,19 +123,31 @@ def _read(region: Region, facts: tuple[Fact, ...]) -> tuple[Counted, Trip, Trip 
 
 def _loops(read: tuple[Counted, Trip, Trip | None], asked: tuple[str, ...]) -> Iterator[Proposal]:
     """The text of each plan for a loop, under the guards ``asked`` for it and those that a plan needs."""
+    from hybridcc.passes.rewrite.rules.demote import demoted
+    from hybridcc.passes.rewrite.rules.subject import Unrecognised
     from hybridcc.passes.rewrite.rules.text import candidate
 
     counted, trip, rest = read
     for plan in plans(counted):
-        needed, text = candidate(trip, rest, plan)
+        try:
+            needed, text = candidate(trip, rest, plan)
+        except Unrecognised:
+            if plan.narrow:
+                continue
+            raise
         if plan.vector and not needed:
             continue
-        head = "".join(f"// guard: {line}\n" for line in (*asked, *needed))
-        yield Proposal(head + text, f"counted loop, {plan}" + (", guarded" if head else ""))
+        text = "".join(f"// guard: {line}\n" for line in (*asked, *needed)) + text
+        words = f"counted loop, {plan}" + (", guarded" if asked or needed else "")
+        less = demoted(text, counted.subject.region)
+        if less is not None:
+            yield Proposal(less, f"{words}, f32 in the place of f64")
+        yield Proposal(text, words)
 
 
 def plans(counted: Counted) -> list[Plan]:
     """Ways to unroll a loop, most promising first: as often as LLVM did, with its loads together, comes before more."""
+    from hybridcc.passes.facts import Relation
     from hybridcc.passes.rewrite.rules.counted_loop import Plan
     from hybridcc.passes.verify.proof import terms as t
     from hybridcc.ptx import isa
@@ -128,5 +159,9 @@ def plans(counted: Counted) -> list[Plan]:
         return [Plan(own)]  # a rewrite has as many of them as the region
     count = t.as_constant(counted.trips)
     sizes = [n for n in dict.fromkeys((max(own, 4), 8, 1, own, 2)) if count is None or count % n == 0]
-    vectors = [] if counted.remainder_first else [Plan(max(own, 4), vector=True)]
-    return [*vectors, *(Plan(n) for n in sizes)]
+    best = max(own, 4) if max(own, 4) in sizes else sizes[0]
+    constant = any(f.relation is Relation.READ_ONLY for f in counted.subject.region.facts)
+    found = [Plan(best, vector=True, read_only=constant)] if not counted.remainder_first else []
+    found += [Plan(best, read_only=True)] if constant else []
+    found += [Plan(n) for n in sizes]
+    return [*found, Plan(best, narrow=True)]

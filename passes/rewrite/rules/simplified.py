@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from hybridcc.passes.rewrite.rules import cleaning
-from hybridcc.passes.rewrite.rules.bounds import Bounds, known
-from hybridcc.passes.rewrite.rules.evaluate import Environment, Evaluator, merged, symbol
+from hybridcc.passes.rewrite.rules.evaluate import symbol
 from hybridcc.passes.rewrite.rules.forward import Forward, Step, Table
+from hybridcc.passes.rewrite.rules.known import Known
 from hybridcc.passes.rewrite.rules.pointers import FARTHEST
 from hybridcc.passes.rewrite.rules.subject import Subject, Unrecognised
 from hybridcc.passes.verify.proof import terms as t
 from hybridcc.passes.verify.proof.rewrite import Rewriter
-from hybridcc.passes.verify.proof.terms import Condition, Polynomial
+from hybridcc.passes.verify.proof.terms import Polynomial
 from hybridcc.ptx import isa
 from hybridcc.ptx.nodes import Address, Directive, Immediate, Instruction, Label, Name, RegisterDeclaration, Statement
 
@@ -33,20 +33,18 @@ def simplified(subject: Subject) -> str:
 @dataclass(slots=True)
 class _Maker:
     subject: Subject
-    evaluator: Evaluator = field(init=False)
+    known: Known = field(init=False)
     forward: Forward = field(init=False)
-    ends: dict[int, Environment] = field(default_factory=dict)
     tables: dict[int, Table] = field(default_factory=dict)
-    known: dict[int, Bounds] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         subject = self.subject
-        self.evaluator = Evaluator(subject)
+        self.known = Known(subject)
         defined = [d for b in subject.cfg.reachable for i in subject.instructions(b) for d in isa.defs(i)]
         carried = {r for loop in subject.loops for r in subject.liveness.live_in[loop.header]}
         outputs = {r for r in subject.types if r.startswith("%out")}
         once = frozenset(d for d in defined if defined.count(d) == 1) - carried - outputs
-        self.forward = Forward(self.evaluator, once, frozenset(), Rewriter())
+        self.forward = Forward(self.known.evaluator, once, frozenset(), Rewriter())
 
     def made(self) -> list[Statement]:
         made: list[Statement] = []
@@ -62,9 +60,8 @@ class _Maker:
     def _block(self, block: int, statements: tuple[Statement, ...]) -> list[Statement]:
         above = self.subject.dominators.parent.get(block)
         table = dict(self.tables[above]) if above is not None else self._ports()
-        environment = self._entered(block)
-        bounds = self._bounds(block, above)
-        self.forward.rewriter = Rewriter(decide=bounds.decide)
+        environment = self.known.entered(block)
+        self.forward.rewriter = Rewriter(decide=self.known.bounds[block].decide)
         made: list[Statement] = []
         for statement in statements:
             if not isinstance(statement, Instruction):
@@ -73,39 +70,15 @@ class _Maker:
             step = self.forward.step(statement, environment, table)
             if step is not None:
                 made.append(_near(step, table))
-        self.ends[block], self.tables[block], self.known[block] = environment, table, bounds
+        self.known.ends[block], self.tables[block] = environment, table
         return made
 
     def _ports(self) -> Table:
         return {
-            (kind, symbol(name, self.evaluator.width(name))): name
+            (kind, symbol(name, self.known.evaluator.width(name))): name
             for name, kind in self.subject.types.items()
             if name.startswith("%in")
         }
-
-    def _entered(self, block: int) -> Environment:
-        ways = [self.ends[p] for p in self.subject.cfg.predecessors[block] if p in self.ends]
-        environment = merged(ways, self.evaluator) if ways else {}
-        for loop in self.subject.loops:
-            if loop.header == block:
-                for changed in {d for b in loop.blocks for i in self.subject.instructions(b) for d in isa.defs(i)}:
-                    environment[changed] = self.evaluator.unknown(changed)
-        return environment
-
-    def _bounds(self, block: int, above: int | None) -> Bounds:
-        """What is known there: what was known above, and the condition of the only branch to it."""
-        if above is None:
-            return known(self.subject)
-        bounds = self.known[above]
-        cfg = self.subject.cfg
-        instructions = cfg.instructions(above)
-        guard = instructions[-1].guard if instructions else None
-        if cfg.predecessors[block] != (above,) or guard is None or len(cfg.blocks[above].successors) != 2:
-            return bounds
-        condition = self.ends[above].get(guard.name, symbol(guard.name, 1))
-        assert isinstance(condition, Condition)
-        holds = (block != cfg.blocks[above].fallthrough) != guard.negated
-        return bounds.assuming(bounds.simplify_condition(condition), holds).assuming(condition, holds)
 
 
 def _near(step: Step, table: Table) -> Instruction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hybridcc.passes.rewrite.rules import cleaning, places
+from hybridcc.passes.rewrite.rules import cleaning, narrow, places
 from hybridcc.passes.rewrite.rules.counted import Counted
 from hybridcc.passes.rewrite.rules.counted_loop import Body, Plan, loop_text
 from hybridcc.passes.rewrite.rules.evaluate import symbol
@@ -27,7 +27,11 @@ def candidate(trip: Trip, rest: Trip | None, plan: Plan) -> tuple[tuple[str, ...
     materializer = Materializer(held_by(known, subject.types))
     operand = materializer.operand(counted.trips)
     trips = operand.text if isinstance(operand, Name | Immediate) else ""
-    body = Body(trip, rest, materializer)
+    body = Body(trip, rest, materializer, read_only=plan.read_only)
+    asked = narrow.condition(counted.trips, counted.bounds) if plan.narrow else ""
+    if asked is None:
+        raise Unrecognised("NARROW", "no guard can ask that its trips fit 32 bits")
+    body.guards |= {asked: None} if asked else {}
     loop = loop_text(body, plan, trips, counted.trips.width, DONE, remainder_first=counted.remainder_first)
     path = [i for b in counted.path for i in cfg.instructions(b) if not isa.branch_targets(i)]
     test = f"setp.lt.s{counted.trips.width} %empty, {trips}, 1;\n@%empty bra {DONE};\n"

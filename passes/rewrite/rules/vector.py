@@ -9,6 +9,7 @@ from hybridcc.passes.regions import Region
 from hybridcc.passes.rewrite.rules.pointers import Pointer
 from hybridcc.passes.verify.proof import terms as t
 from hybridcc.passes.verify.proof.program import type_width
+from hybridcc.passes.verify.proof.terms import Polynomial
 from hybridcc.ptx import isa
 from hybridcc.ptx.isa import Effect
 from hybridcc.ptx.nodes import Address, Instruction, Name, Statement, Vector
@@ -77,14 +78,22 @@ def _aligned(pointer: Pointer, offset: int, size: int, region: Region) -> str | 
     """The guard that it begins at a multiple of ``size``; None where neighbours in a warp cannot all keep it."""
     sum_ = t.add(pointer.base, t.constant(offset, 64))
     uniform = {f"%in{k}" for k, port in enumerate(region.live_in) if port.uniform}
-    parts = []
     for monomial, coefficient in sum_.monomials:
+        names = {str(a.arguments[0]) for a in monomial}
+        if names and t.signed(coefficient, 64) % size and not uniform & names:
+            return None
+    words = spelled(sum_)
+    operations = 0 if words is None else words.count("*") + words.count("+")
+    return f"{words} multiple of {size}" if words and operations <= MOST_OPERATIONS else None
+
+
+def spelled(p: Polynomial) -> str | None:
+    """A sum of products of live-ins as guards spell it; None for any other."""
+    parts = []
+    for monomial, coefficient in p.monomials:
         names = [str(a.arguments[0]) for a in monomial]
-        factor = t.signed(coefficient, 64)
         if any(a.operation != "variable" or not str(a.arguments[0]).startswith("%in") for a in monomial):
             return None
-        if names and factor % size and not uniform & set(names):
-            return None
+        factor = t.signed(coefficient, p.width)
         parts.append(" * ".join([*([str(factor)] if factor != 1 or not names else []), *names]))
-    operations = sum(part.count("*") + 1 for part in parts)
-    return f"{' + '.join(parts)} multiple of {size}" if parts and operations <= MOST_OPERATIONS else None
+    return " + ".join(parts).replace("+ -", "- ") or None
