@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from hybridcc.passes.regions import Region
 from hybridcc.passes.rewrite.rules import cleaning
+from hybridcc.passes.verify.proof import lemmas
 from hybridcc.passes.verify.proof import terms as t
-from hybridcc.passes.verify.proof.lemmas import plain
+from hybridcc.passes.verify.proof.lemmas import IDEAL, plain
 from hybridcc.passes.verify.proof.program import Program, Unsupported, type_width
 from hybridcc.passes.verify.proof.term_algebra import TermAlgebra, Value, results
 from hybridcc.passes.verify.proof.terms import Polynomial
@@ -16,7 +17,7 @@ from hybridcc.ptx import isa, parse_statements
 from hybridcc.ptx.nodes import Comment, Immediate, Instruction, Label, Name, Operand, RegisterDeclaration, Statement
 from hybridcc.ptx.printer import print_statements
 
-DEMOTED = ("float", "f32", "rn")
+WIDE = ("float", "f64", "rn")
 
 
 def demoted(text: str, region: Region) -> str | None:
@@ -93,18 +94,24 @@ class _Reader:
 
     def _demoted(self, instruction: Instruction, made: dict[str, Value]) -> Instruction:
         """The f32 operation in the place of a conversion whose value it is."""
-        target = instruction.operands[0] if instruction.operands else None
-        if instruction.opcode != "cvt" or not isinstance(target, Name) or instruction.guard is not None:
+        if instruction.opcode != "cvt" or len(instruction.operands) != 2:
             return instruction
-        value = made.get(target.text)
-        single = t.as_atom(value) if isinstance(value, Polynomial) else None
-        if single is None or instruction.modifiers[-1] != ".f64":
+        target, source = instruction.operands
+        if not isinstance(target, Name) or not isinstance(source, Name):
             return instruction
-        kind, name, *rest = plain(single.operation).split(".")
-        if (kind, *rest) != DEMOTED:
+        rounded, exact = made.get(target.text), self.values.get(source.text)
+        if instruction.guard is not None or instruction.modifiers[-1] != ".f64":
             return instruction
-        sources = [self._source(argument) for argument in single.arguments]
-        if any(source is None for source in sources):
+        if not isinstance(rounded, Polynomial) or not isinstance(exact, Polynomial):
+            return instruction
+        narrow, wide = t.as_atom(rounded), t.as_atom(exact)
+        if narrow is None or wide is None or narrow.operation.startswith(IDEAL):
+            return instruction
+        kind, name, *rest = plain(wide.operation).split(".")
+        if (kind, *rest) != WIDE:
+            return instruction
+        sources = [self._source(lemmas.demoted(a) if isinstance(a, Polynomial) else None) for a in wide.arguments]
+        if any(each is None for each in sources):
             return instruction
         return Instruction(name, (".rn", ".f32"), (target, *(s for s in sources if s is not None)))
 

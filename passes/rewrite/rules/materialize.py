@@ -21,6 +21,8 @@ class Materializer:
     registers called ``prefix`` and a number, all of 64 bits unless ``types`` says otherwise."""
 
     held: dict[Value, str]
+    widths: Mapping[str, int] = field(default_factory=dict)
+    """Of registers that are not of 64 bits."""
     prefix: str = "%m"
     made: list[Instruction] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
@@ -57,7 +59,8 @@ class Materializer:
 
     def copied(self, register: str) -> str:
         """A register of its own, which may be changed."""
-        return self._new("mov", (".b64",), (Name(register),), 64)
+        width = self.widths.get(register, 64)
+        return self._new("mov", (f".b{width}",), (Name(register),), width)
 
     def _without_known(self, p: Polynomial) -> tuple[list[tuple[str, int]], Polynomial]:
         """Registers that hold the awkward parts of it, each with its factor, and the rest."""

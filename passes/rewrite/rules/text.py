@@ -24,7 +24,10 @@ def candidate(trip: Trip, rest: Trip | None, plan: Plan) -> tuple[tuple[str, ...
     subject, cfg = counted.subject, counted.subject.cfg
     ports = {f"%in{k}": counted.evaluator.width(f"%in{k}") for k in range(len(subject.region.live_in))}
     known = {name: symbol(name, width) for name, width in ports.items()} | dict(counted.initial)
-    materializer = Materializer(held_by(known, subject.types))
+    materializer = Materializer(held_by(known, subject.types), {r: p.width for r, p in counted.steps.items()})
+    for value, register in list(materializer.held.items()):
+        if register in counted.steps:  # it goes on, and what it began with stays in a copy
+            materializer.held[value] = materializer.copied(register)
     operand = materializer.operand(counted.trips)
     trips = operand.text if isinstance(operand, Name | Immediate) else ""
     body = Body(trip, rest, materializer, read_only=plan.read_only)
