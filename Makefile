@@ -24,6 +24,7 @@ check-deep: $(VENV)/.test ## the slow tests, full fuzz and mutation counts: hour
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 	$(BIN)/python -m tests.deep.fuzz_parser
 	$(BIN)/python -m tests.deep.triton_ptx
+	$(BIN)/python -m tests.deep.triton_dropin
 	$(BIN)/python -m tests.deep.mutations
 	$(BIN)/python -m tests.deep.executions
 	$(BIN)/python -m tests.deep.seeds

@@ -1,6 +1,8 @@
 """ptxas's command line, read as far as a rewrite needs it: the one input, the architecture, the other options.
 
 Whatever is not understood is no error here: ptxas gets the command line as it came, and says what is wrong with it.
+ptxas has more options than it tells of (Triton 3.9 gives ``--regAllocOptLevel=2``); one that stands in one word with
+its value is kept as it is.
 """
 
 from __future__ import annotations
@@ -173,8 +175,10 @@ def _tokens(arguments: Sequence[str], depth: int = 0) -> Iterator[_Token]:
             if value is None or option == "--opt-level":  # ptxas takes the level joined, or after "="
                 raise _Unreadable(f"{word} lacks its value")
             written = (word, value)
-        elif option not in VALUED and (option not in FLAGS or equals):
-            raise _Unreadable(f"{word} is no option of ptxas 13.0")
+        elif option in FLAGS and equals:
+            raise _Unreadable(f"{word} takes no value")
+        elif option not in VALUED and option not in FLAGS and not equals:  # its value may be the next word
+            raise _Unreadable(f"{word} is no option that ptxas 13.0 tells of")
         if option != "--options-file":
             yield _Token(option, value or "", written, -1)
         elif depth > 8:

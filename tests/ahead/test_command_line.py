@@ -50,6 +50,15 @@ def test_what_decides_the_machine_code_is_kept_in_order() -> None:
     assert command.flags == tuple(wanted.split())
 
 
+def test_options_that_ptxas_does_not_tell_of_are_kept_in_one_word() -> None:
+    """As Triton 3.9 calls it."""
+    line = "-lineinfo -v --regAllocOptLevel=2 --gpu-name=sm_90a /tmp/k.ptx -o /tmp/k.ptx.o"
+    command = read(line.split())
+    assert isinstance(command, Command)
+    assert (command.input, command.arch) == ("/tmp/k.ptx", "sm_90a")
+    assert command.flags == ("-lineinfo", "--regAllocOptLevel=2")
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -61,7 +70,7 @@ def test_what_decides_the_machine_code_is_kept_in_order() -> None:
         ("k.ptx -o k.cubin", "no architecture"),
         ("-arch=compute_80 k.ptx", "compute_80 is no architecture"),
         ("-arch=sm_80 --shiny k.ptx", "--shiny is no option"),
-        ("-arch=sm_80 -v=true k.ptx", "-v=true is no option"),
+        ("-arch=sm_80 -v=true k.ptx", "-v=true takes no value"),
         ("-arch=sm_80 k.ptx -o", "-o lacks its value"),
         ("-arch=sm_80 -O 2 k.ptx", "-O lacks its value"),
         ("-arch=sm_80 -g k.ptx", "debugger"),

@@ -72,7 +72,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--folder", type=Path, default=Path("build") / "triton")
     folder = arguments.parse_args().folder.absolute()
-    python = _environment(folder)
+    python = environment(folder, TRITON)
     made = folder / "ptx"
     made.mkdir(exist_ok=True)
     generator = folder / "generate.py"
@@ -91,12 +91,13 @@ def main() -> int:
     return 1 if failures or not files else 0
 
 
-def _environment(folder: Path) -> Path:
+def environment(folder: Path, triton: str) -> Path:
+    """The Python of an environment in ``folder`` that has that Triton."""
     python = folder / "env" / "bin" / "python"
-    marker = folder / "env" / TRITON
+    marker = folder / "env" / triton
     if not marker.exists():
         venv.create(folder / "env", with_pip=True, clear=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", TRITON, "setuptools"], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", triton, "setuptools"], check=True)
         marker.touch()
     return python
 
