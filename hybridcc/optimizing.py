@@ -58,6 +58,16 @@ class Outcome:
         return self.text
 
 
+def told_of(name: str, outcomes: Sequence[Outcome]) -> str:
+    """What a kernel's outcomes came to, for ``kernel.report()``."""
+    from hybridcc.report.notebook import Told
+
+    if not outcomes:
+        return Told.of(f"{name}: not optimized yet; call {name}[grid, block].optimize(arguments)", ())
+    text = "\n\n".join(outcome.text for outcome in outcomes)
+    return Told.of(text, [o.record for o in outcomes if o.record is not None])
+
+
 @dataclass(slots=True)
 class _Run:
     """One call of ``optimize`` on its way."""

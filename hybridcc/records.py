@@ -134,6 +134,8 @@ class Speed:
     device: str = ""
     deviation: str = ""
     """How the variant's memory differed from the baseline's on the device, or how it ended the process."""
+    noise: float | None = None
+    """What the baseline showed against itself in the same race, relative: nothing smaller can be told."""
 
 
 @dataclass(frozen=True, slots=True)

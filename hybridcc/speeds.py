@@ -25,10 +25,10 @@ def speed_of(name: str, raced: Race, device: Device) -> Speed:
     if measured.kind == "faster" and own is not None and not _beats(measured, own):
         return Speed(
             "same", f"not clearly faster than Numba's own code ({_ratio(own)} of the baseline)", measured.ratio,
-            measured.interval, device.name,
+            measured.interval, device.name, noise=raced.noise_floor,
         )  # fmt: skip
     reason = f"{measured.reason}; next: {measured.next_step}" if measured.reason else ""
-    return Speed(measured.kind, reason, measured.ratio, measured.interval, device.name)
+    return Speed(measured.kind, reason, measured.ratio, measured.interval, device.name, noise=raced.noise_floor)
 
 
 def _beats(measured: Measurement, own: Measurement) -> bool:

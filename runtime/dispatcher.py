@@ -354,10 +354,10 @@ class Dispatcher(numba_classes.CUDADispatcher):
         return self[grid, block, stream, sharedmem].optimize(*args, **how)
 
     def report(self) -> str:
-        """What ``optimize`` found, newest last, in words."""
-        if not self.outcomes:
-            return f"{self.__name__}: not optimized yet; call {self.__name__}[grid, block].optimize(arguments)"
-        return "\n\n".join(outcome.text for outcome in self.outcomes)
+        """What ``optimize`` found, newest last: text, which a notebook shows as a page with plots and diffs."""
+        from hybridcc.optimizing import told_of
+
+        return told_of(self.__name__, self.outcomes)
 
     def use(self, launcher: Launcher | None, types: tuple[Any, ...], ordinal: int = 0) -> None:
         """Launch ``launcher`` for these types on that device from the next call on; None goes back to the baseline."""

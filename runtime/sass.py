@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hybridcc.errors import ToolchainError
 from hybridcc.runtime import toolchain
-from hybridcc.runtime.assemble import Cubin
+from hybridcc.runtime.assemble import Assembler, Cubin
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,12 @@ def disassemble(*cubins: Cubin) -> tuple[tuple[SassFunction, ...], ...]:
     """The functions of each cubin. A call costs a quarter of a second whatever the size, so cubins go side by side."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         return tuple(pool.map(_functions, cubins))
+
+
+def disassemble_bytes(cubins: Sequence[bytes], arch: str) -> tuple[tuple[SassFunction, ...], ...]:
+    """disassemble(), of cubins that were read from files."""
+    unknown = Assembler("nvjitlink", "")
+    return disassemble(*(Cubin(code, arch, unknown, (), "") for code in cubins))
 
 
 def sass(cubin: Cubin) -> str:

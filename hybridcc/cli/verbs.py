@@ -29,6 +29,7 @@ VERBS = {
     "build": Verb("build:build", "Compile, rewrite, check and assemble kernels for each architecture."),
     "run": Verb("run:run", "Run a kernel on the CPU; every access, race and barrier is checked."),
     "ab": Verb("ab:ab", "Compare B's outputs with A's bit for bit, then race them."),
+    "report": Verb("report:report", "Show what was selected and why, in any format."),
     "compare": Verb("compare:compare", "Hold the speeds of two runs against each other, row by row."),
     "regions": Verb("regions:regions", "List the regions of a target, hottest first, with their facts."),
     "region": Verb("region:region", "Write a region with its interface and facts, for editing."),
