@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hybridcc.errors import DEBUG_VARIABLE, HybridccError, debugging
+from hybridcc.errors import DEBUG_VARIABLE, HybridccError, NoRule, debugging
 from hybridcc.manifest import files_of, manifest_of, proof_seconds
 from hybridcc.passes.kernel import Kernel
 from hybridcc.passes.verify.launch import Launch
@@ -178,6 +178,8 @@ class _Listening:
     def propose(self, prompt: Prompt, *, count: int, seed: int) -> tuple[Answer, ...]:
         try:
             answers = self.inner.propose(prompt, count=count, seed=seed)
+        except NoRule:
+            raise  # a reason for the record, and no failure of the rewriter
         except HybridccError as error:
             self.error = self.error or error
             raise

@@ -154,6 +154,12 @@ class RecordingMismatch(ModelError):
     code = "RECORDING_MISMATCH"
 
 
+class NoRule(ModelError):
+    """No rule knows the region: the reason why a rewriter that works has nothing to propose."""
+
+    code = "NO_RULE"
+
+
 class OutputError(InputError):
     """A place that cannot be written."""
 

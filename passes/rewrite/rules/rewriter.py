@@ -35,8 +35,8 @@ class RulesRewriter:
 
     def propose(self, prompt: Prompt, *, count: int, seed: int) -> tuple[Answer, ...]:
         """Nothing for a follow-up, since a rule does not learn. Raises ModelError for a prompt that was read back from
-        a file, and where no rule knows the region, with the reason."""
-        from hybridcc.errors import ModelError
+        a file, NoRule where no rule knows the region, with the reason."""
+        from hybridcc.errors import ModelError, NoRule
         from hybridcc.passes.rewrite.rules.subject import Unrecognised
 
         if prompt.root:
@@ -50,9 +50,7 @@ class RulesRewriter:
             region, kernel = prompt.source
             found = proposals(region, count, kernel.facts)
         except Unrecognised as reason:
-            raise ModelError(
-                f"no rule knows this region: {reason}", next_step="ask a language model: --rewriter"
-            ) from reason
+            raise NoRule(str(reason), next_step="ask a language model: --rewriter") from reason
         return tuple(Answer(each.text, f"{self.label}: {each.rule}", RULES, 0, 0) for each in found)
 
 

@@ -43,3 +43,13 @@ def test_a_build_with_rules_alone_is_proved(tmp_path: Path) -> None:
     assert [c["verdict"]["kind"] for c in here["candidates"]] == ["proved"]
     assert here["selection"]["variant"] == "r0-0"
     assert manifest["policy"]["rewriter"] == "rules"
+
+
+def test_a_region_that_no_rule_knows_is_built_as_it_is_with_the_reason(tmp_path: Path) -> None:
+    options = ["--rewriter", "rules", "--arch", "sm_90", "-o", str(tmp_path)]
+    done = CliRunner().invoke(app, ["build", f"{GOLDEN / 'kernels.py'}:mandelbrot", *options])
+    assert done.exit_code == 0, done.output
+    manifest = json.loads((tmp_path / "mandelbrot" / "manifest.json").read_text())
+    (here,) = manifest["architectures"]
+    assert [(f["code"], f["message"].partition(":")[0]) for f in here["failures"]] == [("NO_RULE", "DATA_EXIT")]
+    assert here["selection"]["variant"] == "baseline"
