@@ -10,13 +10,17 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridcc.errors import HybridccError, PtxRefused
 
+if TYPE_CHECKING:
+    from hybridcc.passes.kernel import Kernel
+
 
 def improve(task: dict[str, Any]) -> dict[str, Any]:
-    """``ptx`` is the rewritten module or None, ``notes`` say what became of it, ``kernels`` are the manifests.
+    """``ptx`` is the rewritten module or None, ``notes`` say what became of it, ``kernels`` are the manifests of
+    those with a region to rewrite.
 
     Raises PtxRefused for PTX that ptxas does not take, and HybridccError for other failures before any rewrite."""
     from hybridcc.building import open_or_failure, portable
@@ -41,6 +45,9 @@ def improve(task: dict[str, Any]) -> dict[str, Any]:
     notes: list[str] = []
     reasons: list[str] = []
     for kernel in kernels:
+        if not _has_work(replace(kernel, ptx=ptx), options.regions):
+            reasons.append("nothing to rewrite")
+            continue
         record = optimize([replace(kernel, ptx=ptx)], options, rewriter, failures=(failure[0],) if failure else ())
         (only,) = record.architectures
         ptx = selected(only)[0]
@@ -52,6 +59,16 @@ def improve(task: dict[str, Any]) -> dict[str, Any]:
     if not notes:
         return {"ptx": None, "notes": [f"passed through: {reasons[0]}"], "kernels": manifests}
     return {"ptx": ptx, "notes": notes, "kernels": manifests}
+
+
+def _has_work(kernel: Kernel, most: int) -> bool:
+    """Asked before anything is assembled: most of the kernels of a large module have no loop. A failure here is met
+    again, and recorded, by the pipeline."""
+    from hybridcc.asking import regions_of
+    from hybridcc.attempt import attempt
+
+    found = attempt("regions", [], lambda: regions_of(kernel, most), None)
+    return found is None or any(region.eligible for region in found)
 
 
 def main() -> None:
