@@ -37,6 +37,9 @@ RESULT = ROOT / "benchmarks" / "results" / "rules_suite.json"
 GOLDEN = ROOT / "tests" / "rewrite" / "golden" / "kernels.py"
 ARCH = "sm_90"
 MOST_LAUNCHES = 48
+NOT_PROVED = "not proved: "
+VOID = ("void: the baseline", "timeout: the baseline")
+"""How reasons begin that are the kernel's own: it is not proved equal to itself, so nothing can be."""
 
 
 @dataclass(slots=True)
@@ -88,12 +91,13 @@ def proposed(kernel: Kernel, region: Region, answers: int) -> tuple[tuple[Propos
         return (), str(reason)
 
 
-def judged(kernel: Kernel, region: Region, proposal: Proposal, reference: Reference) -> dict[str, Any]:
-    """What becomes of one candidate. A refusal is a result; whatever else is raised is a fault."""
+def judged(kernel: Kernel, region: Region, proposal: Proposal, reference: Reference, void: str) -> dict[str, Any]:
+    """What becomes of one candidate. A refusal is a result; whatever else is raised is a fault. ``void`` says why no
+    candidate of this kernel can be proved, if that is known."""
     from hybridcc.errors import AnswerRejected, AssemblyError, SpliceRefused
     from hybridcc.passes.rewrite import answer
     from hybridcc.passes.splice import splice
-    from hybridcc.passes.verdict import Proved, Tested
+    from hybridcc.passes.verdict import Proved, Tested, Unknown
     from hybridcc.passes.verify.proving import prove
     from hybridcc.passes.verify.testing import examine
     from hybridcc.ptx import parse
@@ -111,11 +115,11 @@ def judged(kernel: Kernel, region: Region, proposal: Proposal, reference: Refere
     examined = examine(reference, spliced.text, rewritten=spliced.rewritten, most=MOST_LAUNCHES).verdict
     row |= {"verdict": type(examined).__name__.lower(), "tested": isinstance(examined, Tested)}
     if isinstance(examined, Tested):
-        verdict = prove(kernel.ptx, spliced.text, kernel.entry, kernel.facts)
+        verdict = Unknown(void) if void else prove(kernel.ptx, spliced.text, kernel.entry, kernel.facts)
         if isinstance(verdict, Proved):
             row |= {"verdict": "proved", "aside": list(getattr(verdict, "aside", ()))}
         else:
-            row["reason"] = f"not proved: {getattr(verdict, 'reason', verdict)}"[:300]
+            row["reason"] = f"{NOT_PROVED}{getattr(verdict, 'reason', verdict)}"[:300]
     else:
         row["reason"] = str(examined)[:300]
     return row | {"cpu_seconds": round(cpu() - begin, 2), "seconds": round(time.monotonic() - wall, 2)}
@@ -133,7 +137,7 @@ def run(only: Sequence[str], answers: int, kept: dict[str, Row]) -> Iterator[Row
     from hybridcc.passes.verify.reference import reference_for
 
     for group, kernel, examples in cases(only):
-        reference = None
+        reference, void = None, ""
         for region in regions(kernel):
             found, reason = proposed(kernel, region, answers)
             texts = "".join(p.text for p in found) + reason + region.key
@@ -147,7 +151,10 @@ def run(only: Sequence[str], answers: int, kept: dict[str, Row]) -> Iterator[Row
                 reference = reference_for(with_arguments(kernel), examples=examples, seed=0)
             for proposal in found:
                 assert reference is not None
-                row.candidates.append(judged(kernel, region, proposal, reference))
+                made = judged(kernel, region, proposal, reference, void)
+                row.candidates.append(made)
+                reason = made.get("reason", "").removeprefix(NOT_PROVED)
+                void = void or (reason if reason.startswith(VOID) else "")
             yield row
 
 

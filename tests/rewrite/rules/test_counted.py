@@ -44,14 +44,14 @@ def floats(seed: int, *shape: int) -> np.ndarray:
 
 
 @given(trips=st.integers(0, 21), threads=st.integers(1, 5), seed=st.integers(0, 9))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_a_convolution_of_any_width_is_the_same(trips: int, threads: int, seed: int) -> None:
     x, w = floats(seed, threads + trips), floats(seed + 1, trips)
     assert differing(kernel("conv1d"), 1, 8, (x, w, np.zeros(threads, np.float32))) == []
 
 
 @given(rows=st.integers(0, 21), columns=st.integers(1, 5), seed=st.integers(0, 9))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_a_sum_of_any_number_of_rows_is_the_same(rows: int, columns: int, seed: int) -> None:
     a = floats(seed, rows, columns)
     assert differing(kernel("colsum"), 1, 8, (a, np.zeros(columns, np.float32))) == []

@@ -70,7 +70,7 @@ def rules(work: str, facts: tuple[Fact, ...] = ()) -> dict[str, Proposal]:
     return {p.rule: p for p in proposals(found, 32, kernel.facts)}
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 8, 13])
+@pytest.mark.parametrize("count", [0, 3, 4, 13])
 @pytest.mark.parametrize("work", [SUM, HALVED, TENTH, CLAMPED])
 def test_every_proposal_leaves_the_same_sum(work: str, count: int) -> None:
     kernel, found = region(work)

@@ -102,14 +102,14 @@ def numbers(count: int) -> np.ndarray:
 
 
 @given(n=st.integers(0, 13))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_an_index_that_is_negative_once_still_counts_from_the_end(n: int) -> None:
     x = np.arange(1, 14, dtype=np.float32)
     assert differing(kernel("behind"), 1, 4, (x, np.zeros(3, np.float32), n)) == []
 
 
 @given(begin=st.integers(-12, 12), end=st.integers(-12, 12))
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_a_range_that_begins_below_zero_counts_from_the_end(begin: int, end: int) -> None:
     assert differing(kernel("shifted"), 1, 4, (numbers(12), np.zeros(3, np.int64), begin, end)) == []
 
@@ -127,7 +127,7 @@ def _one(text: str) -> str:
 
 
 @given(begin=st.integers(-9, 9), end=st.integers(-9, 9), step=st.sampled_from([-3, -2, -1, 1, 2, 3]))
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_steps_of_either_sign_are_the_same_if_the_rules_know_them(begin: int, end: int, step: int) -> None:
     try:
         known = kernel("stepping")
@@ -156,7 +156,7 @@ def test_a_loop_that_data_ends_is_no_counted_one() -> None:
 
 
 @given(rows=st.integers(1, 3), columns=st.integers(0, 14))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_what_a_trip_stores_the_next_one_loads(rows: int, columns: int) -> None:
     a = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     assert differing(kernel("prefix"), 1, 4, (a,)) == []
