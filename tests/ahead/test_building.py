@@ -150,9 +150,15 @@ def test_a_clock_is_not_kept() -> None:
     assert not incremental.is_lasting(manifest)
 
 
+def two(project: Path) -> list[str]:
+    """Kernels that take no compiler."""
+    (project / "sum.ptx").write_text(SUM.read_text())
+    (project / "total.ptx").write_text(SUM.read_text().replace("sum", "total"))
+    return ["sum.ptx", "total.ptx"]
+
+
 def test_several_processes_make_the_same_files(project: Path) -> None:
-    shutil.copy(SUM, project / "sum.ptx")
-    line = ["kernels.py:twice", "sum.ptx"]
+    line = two(project)
     built(*line, jobs=2)
     apart = bytes_of(project / "out")
     shutil.rmtree(project / "out")
@@ -163,16 +169,17 @@ def test_several_processes_make_the_same_files(project: Path) -> None:
 
 
 def test_an_error_in_another_process_is_the_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = two(project)
     with pytest.raises(HybridccError) as here:
-        built(flags=("--shiny",))
+        built(*line, flags=("--shiny",))
     with pytest.raises(HybridccError) as apart:
-        built(flags=("--shiny",), jobs=2)
+        built(*line, flags=("--shiny",), jobs=2)
     assert (apart.value.code, apart.value.exit_code, str(apart.value)) == (
         here.value.code, here.value.exit_code, str(here.value),
     )  # fmt: skip
     monkeypatch.setattr(build_job, "WORKER", (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"))
     with pytest.raises(HybridccError, match="ended with signal 9") as killed:
-        built(jobs=2)
+        built(*line, jobs=2)
     assert "-j 1" in killed.value.next_step
 
 
@@ -221,15 +228,17 @@ def test_what_is_required(
 
 
 def test_the_verb(project: Path) -> None:
+    targets = two(project)
+
     def hybridcc(*arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "hybridcc", "build", "kernels.py", "--rewriter", "none", "--arch", "sm_90a"]
+        line = [sys.executable, "-m", "hybridcc", "build", *targets, "--rewriter", "none", "--arch", "sm_90a"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.run([*line, *arguments], env=environment, capture_output=True, text=True, check=False)
 
     told = hybridcc("--require", "proved")
     assert told.returncode == 1
     assert "no proved rewrite is selected" in told.stderr
-    assert (project / "out" / "thrice" / "selected.sm_90a.cubin").is_file()
+    assert (project / "out" / "total" / "selected.sm_90a.cubin").is_file()
     told = hybridcc("--dry-run")
-    assert "twice: unchanged, sm_90a" in told.stdout
+    assert "sum: unchanged, sm_90a" in told.stdout
     assert "0 of 2 kernels would be built" in told.stdout

@@ -74,7 +74,7 @@ def test_what_ptxas_says_itself_it_says(line: str, tmp_path: Path, empty: str) -
 
 
 def test_stdin_is_read_once_and_handed_on(tmp_path: Path, empty: str) -> None:
-    for text in (SUM.read_bytes(), b"", b"\xff\xfe", SUM.read_bytes().replace(b"ret;", b"rett;")):
+    for text in (SUM.read_bytes(), b"", b"\xff\xfe"):
         wanted, got = both(tmp_path, "-arch=sm_80", "-", "-o", "k.cubin", stdin=text, rewriter=empty)
         assert same(got, wanted), text[:40]
         for name in ("ptxas", "dropin"):

@@ -88,7 +88,8 @@ def test_tune_writes_its_selection_back_and_aside(out: Path, tmp_path: Path) -> 
         "import numpy as np\ndef examples():\n    y = np.zeros(1 << 16, 'f4'); w = np.ones(31, 'f4')\n"
         "    return 256, 256, (np.ones(y.size + 30, 'f4'), w, y)\n"
     )
-    line = [sys.executable, "-m", "hybridcc", "tune", str(out / "conv1d"), "--inputs", str(inputs), "--json"]
+    line = [sys.executable, "-m", "hybridcc", "tune", str(out / "conv1d"), "--inputs", str(inputs)]
+    line += ["--seconds", "15", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for more in (["-o", str(tmp_path / "chosen.json")], []):
         done = subprocess.run([*line, *more], env=environment, capture_output=True, text=True, check=False)
