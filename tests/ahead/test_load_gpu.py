@@ -28,19 +28,19 @@ ARRAYS = {
 SCRIPT = """
 import json, sys, time
 import numpy as np
-import cuda.core
+from cuda.core import Device
 {library}
 host = (np.arange(4126) % 7).astype("f4"), (np.arange(31) % 3).astype("f4"), np.zeros(4096, "f4")
 x, w, y = [{there} for a in host]
 if not {numba}:
     sys.modules["numba"] = sys.modules["llvmlite"] = None
-cuda.core.Device().set_current()
+Device().set_current()
 begin = time.perf_counter()
 import hybridcc
 kernels = hybridcc.load({place!r}, tune={tune})
 kernels["conv1d"][16, 256](x, w, y)
 first = time.perf_counter() - begin
-cuda.core.Device().sync()
+Device().sync()
 wanted = np.correlate(*host[:2], "valid")
 print(json.dumps({{"right": bool(np.array_equal({back}, wanted)), "ms": 1000 * first}}))
 """
