@@ -37,7 +37,7 @@ def race(baseline, variants, arguments, launch, device, **options):
 
 
 def verify(kernel, name, text, rewritten, work):
-    return Examination(Proved("none: it stands in"), 1, (), (), "example")
+    return Examination(Proved('{"seconds": 0.0}'), 1, (), (), "example")
 
 
 def main() -> None:
