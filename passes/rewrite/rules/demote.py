@@ -22,6 +22,8 @@ WIDE = ("float", "f64", "rn")
 
 def demoted(text: str, region: Region) -> str | None:
     """The text with what can be demoted; None where nothing can."""
+    if "cvt.rn.f32.f64" not in text:
+        return None
     statements = parse_statements(text)
     types = {f"%in{k}": port.type for k, port in enumerate(region.live_in)}
     types |= {f"%out{k}": port.type for k, port in enumerate(region.live_out)}

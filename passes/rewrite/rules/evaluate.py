@@ -19,6 +19,10 @@ from hybridcc.ptx.nodes import Address, Immediate, Instruction, Member, Name, No
 Value: TypeAlias = Polynomial | Condition
 Environment: TypeAlias = dict[str, Value]
 
+HEAVIEST = 500
+"""Operations that a value may be made of, each as often as it is used: nothing is made of what is larger, and chains of
+choices double each time."""
+
 IMPURE = frozenset(Effect) - {Effect.CARRY_IN, Effect.CARRY_OUT, Effect.HINT}
 
 
@@ -31,6 +35,7 @@ class Evaluator:
     algebra: TermAlgebra = field(init=False)
     fresh: int = 0
     prefix: str = "?"
+    weights: dict[Value, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.program = Program("region", (), {}, self.subject.types, (), {}, (), "", ())
@@ -62,7 +67,11 @@ class Evaluator:
         """The environment after an instruction; what it computes is unknown where it has no terms."""
         made: Environment = self._parameter(instruction)
         targets = [d for d in isa.defs(instruction) if d in self.subject.types]
-        if not isa.effects(instruction) & IMPURE:
+        read = (environment.get(r) for r in isa.uses(instruction))
+        weight = 1 + sum(self.weights.get(value, 1) for value in read if value is not None)
+        if weight > HEAVIEST:
+            weight = 1
+        elif not isa.effects(instruction) & IMPURE:
             try:
                 found = results(instruction, lambda o, w: self.read(environment, o, w), self.program, self.algebra)
                 made = dict(found)
@@ -75,6 +84,7 @@ class Evaluator:
             elif instruction.guard is not None:
                 value = self._guarded(instruction, environment, target, value)
             environment[target] = value
+            self.weights[value] = max(weight, self.weights.get(value, 0))
 
     def _parameter(self, instruction: Instruction) -> Environment:
         """A kernel parameter of 64 bits, as ``param3``: the same whenever it is loaded."""

@@ -50,7 +50,9 @@ class Forward:
         evaluator.run(instruction, environment)
         targets = [d for d in isa.defs(instruction) if d in self.evaluator.subject.types]
         for target in targets:
-            environment[target] = self._simple(environment[target])
+            before = environment[target]
+            environment[target] = self._simple(before)
+            self.evaluator.weights.setdefault(environment[target], self.evaluator.weights.get(before, 1))
         written = self._spelled(instruction, targets)
         pure = not isa.effects(instruction) & IMPURE and instruction.guard is None
         if not pure or len(targets) != 1 or not (targets[0] in self.once or targets[0] in self.counters):
