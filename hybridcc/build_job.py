@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hybridcc import stages
 from hybridcc.errors import DEBUG_VARIABLE, HybridccError, NoRule, debugging
 from hybridcc.manifest import files_of, manifest_of, proof_seconds
 from hybridcc.passes.kernel import Kernel
@@ -30,11 +31,13 @@ Opened = tuple["Rewriter | None", "tuple[Failure, HybridccError] | None"]
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Which files a bundle has beside its own, and whether it is one file itself."""
+    """Which files a bundle has beside its own, and whether it is one file itself. ``stages`` is a folder for what each
+    stage gave, which is no part of the bundle."""
 
     fatbin: bool = False
     header: bool = False
     single_file: bool = False
+    stages: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,10 @@ def run(job: Job, opened: Opened, progress: Progress) -> Done:
     asked = None if rewriter is None else _Listening(rewriter)
     race = race_here(job.launches, progress, job.options.seed)
     before = (failure[0],) if failure else ()
-    record = optimize(job.kernels, _windowed(job.options, rewriter), asked, job.launches, progress, before, race)
+    options = _windowed(job.options, rewriter)
+    record = optimize(job.kernels, options, asked, job.launches, progress, before, race)
+    if job.extra.stages is not None:
+        stages.dump(job.extra.stages, job.kernels, record, options)
     progress(f"{record.name}: writing")
     log = {
         "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -111,6 +111,7 @@ def build(
     window: int | None = None,
     jobs: int = 1,
     fresh: bool = False,
+    dump_stages: str | Path | None = None,
     progress: Progress = lambda message: None,
 ) -> tuple[Built, ...]:
     """Compile, rewrite, check, assemble and select; write ``out/<kernel>/`` for every kernel of ``target``.
@@ -124,6 +125,8 @@ def build(
     reduce each winner to the edits that matter. Regions too long for ``window`` tokens are cut (None: for what the
     rewriter says of itself).
 
+    ``dump_stages`` is a folder for what each stage gave (stages.py).
+
     A kernel whose bundle was made from the same (incremental.py) is not built again, unless ``fresh``. ``jobs`` build
     in as many processes; on a machine with a GPU one after another, so that races do not disturb each other.
     Raises HybridccError for what keeps a baseline from being built; what happens to rewrites is in the records.
@@ -132,10 +135,11 @@ def build(
         accept, select, "", answers, seed=seed, assembler=assembler if ptxas is None else "ptxas", budget=budget,  # type: ignore[arg-type]
         body=body, flags=tuple(flags), ptxas=None if ptxas is None else Path(ptxas), minimise=minimise, window=window,
     )  # fmt: skip
+    stages = None if dump_stages is None else Path(dump_stages)
     targets = (target,) if isinstance(target, str | Path) else tuple(target)
     asked = Request(
-        tuple(map(str, targets)), Path(out), tuple(arch), options, Extra(fatbin, header, single_file), rewriter, inputs,
-        signature, entry, tuple(include), tuple(instantiate), jobs, fresh,
+        tuple(map(str, targets)), Path(out), tuple(arch), options, Extra(fatbin, header, single_file, stages),
+        rewriter, inputs, signature, entry, tuple(include), tuple(instantiate), jobs, fresh or stages is not None,
     )  # fmt: skip
     return carry_out(asked, progress)
 

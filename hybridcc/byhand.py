@@ -107,7 +107,7 @@ def answer_in(folder: str | Path, candidate: str) -> tuple[str, str]:
 
 def attempt_region(
     path: str | Path, *, accept: Accept = "proved", inputs: str | None = None, seed: int = 0,
-    progress: Progress = lambda message: None,
+    dump_stages: Path | None = None, progress: Progress = lambda message: None,
 ) -> tuple[KernelRecord, CandidateRecord]:  # fmt: skip
     """A region file through every check, and raced where there is a device for its architecture.
 
@@ -137,6 +137,10 @@ def attempt_region(
     record = optimize(
         source.kernels, options, ByHand(region.key, text), launches, progress, (), race_here(launches, progress, seed)
     )
+    if dump_stages is not None:
+        from hybridcc.stages import dump
+
+        dump(dump_stages, source.kernels, record, options)
     (candidate,) = record.architectures[0].candidates
     return record, candidate
 

@@ -115,6 +115,9 @@ def build(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Build also what was built from the same already.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be built and why, and leave.")] = False,
+    dump_stages: Annotated[
+        str | None, typer.Option("--dump-stages", help="A folder for what each stage gave, as files for reading.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made and for the model.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifests instead of the report.")] = False,
 ) -> None:
@@ -141,7 +144,7 @@ def build(
             minimise=minimise,
             window=window,
         ),
-        extra=Extra(format_ is Format.fatbin, header, single_file),
+        extra=Extra(format_ is Format.fatbin, header, single_file, Path(dump_stages) if dump_stages else None),
         rewriter=rewriter,
         inputs=inputs,
         signature=signature,
@@ -149,7 +152,7 @@ def build(
         include=tuple(include or ()),
         instantiate=tuple(instantiate or ()),
         jobs=jobs,
-        fresh=fresh,
+        fresh=fresh or dump_stages is not None,
     )
     with progress_line() as progress:
         if dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,9 @@ def try_(
     accept: Annotated[Accept, typer.Option(help="The weakest verdict that counts as passed.")] = Accept.proved,
     inputs: Annotated[str | None, typer.Option(help=".py or .npz with example launches.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="For the inputs made.")] = 0,
+    dump_stages: Annotated[
+        str | None, typer.Option("--dump-stages", help="A folder for what each stage gave, as files for reading.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
     """Splice, check, prove and race a rewrite. Exit codes: 0 passed, 1 refuted or refused, 4 unknown or below the
@@ -24,7 +28,10 @@ def try_(
     from hybridcc.report.words import verdict_text
 
     with progress_line() as progress:
-        record, candidate = attempt_region(path, accept=accept.value, inputs=inputs, seed=seed, progress=progress)
+        stages = Path(dump_stages) if dump_stages else None
+        record, candidate = attempt_region(
+            path, accept=accept.value, inputs=inputs, seed=seed, dump_stages=stages, progress=progress
+        )
     fate, evidence = candidate.fate, candidate.evidence
     if as_json:
         from hybridcc.runtime.bundle import to_json
