@@ -34,6 +34,10 @@ from hybridcc.ptx.rename import names_in
 ADDENDS = {"add": (1, 2), "mad": (3,), "mad24": (3,)}
 """Operands that may hold an address, where the result is then one, by opcode; of ``add`` one of the two."""
 
+PLAIN = frozenset({"ld", "st", "atom", "red"})
+"""Accesses whose bytes are those of their type. A matrix load reads a row of 16 bytes at each address, whatever its
+type says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -164,7 +168,7 @@ def _keeps(instruction: Instruction, holders: frozenset[str], name: str) -> bool
 
 def _access(number: int, instruction: Instruction, holders: frozenset[str], variable: Placed) -> Access | None:
     """The access that the instruction makes, where its address is the only thing that it does with one."""
-    if not isa.effects(instruction) & {Effect.READ, Effect.WRITE} or Effect.ASYNC in isa.effects(instruction):
+    if instruction.opcode not in PLAIN or Effect.ASYNC in isa.effects(instruction):
         return None
     if isa.memory_spaces(instruction) != (variable.space,):
         return None

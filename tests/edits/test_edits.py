@@ -251,6 +251,7 @@ ESCAPES = {
     "may be another's": "mov.u64 %d2, other; @%p mov.u64 %d2, tile; ld.shared.u32 %r0, [%d2];",
     "is chosen with another's": "mov.u64 %d3, other; selp.b64 %d2, %d1, %d3, %p; ld.shared.u32 %r0, [%d2];",
     "is cut to half a word": "cvt.u16.u64 %h, %d1; cvt.u64.u16 %d2, %h; ld.shared.u32 %r0, [%d2];",
+    "is read by rows": "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%d1];",
     "goes to a copy that runs on": "cp.async.ca.shared.global [%d1], [%d0], 4;",
     "is shuffled": "cvt.u32.u64 %r1, %d1; shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; ld.shared.u32 %r0, [%r2];",
     "overwrites a number": "mov.u64 %d2, 16; @%p add.s64 %d2, %d1, 8; st.global.u64 [%d0], %d2;",
